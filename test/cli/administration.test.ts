@@ -1,14 +1,13 @@
 /** Rollback, environments, keys, secrets, logs and login with the real command line, platform and workers. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import { COMPILED, PROGRAM } from "../program.ts";
+import { eventually } from "../eventually.ts";
+import { startCommand } from "../start-command.ts";
 import { openPseudoTerminal } from "./pseudo-terminal.ts";
-import { type Outcome, type Sandbox, sandbox } from "./run-svc.ts";
+import { type Outcome, sandbox } from "./run-svc.ts";
 
 const CODE = `import os, sys
 from svc import Endpoint, Secret
@@ -133,15 +132,11 @@ describe("administration", () => {
     assert.equal((await svc(["logs", "--since", "yesterday"])).code, 2);
   });
 
-  test("svc logs --follow goes on with new lines", async () => {
-    const child = start(box, ["logs", "hello", "--follow", "--json", "--tail", "1"], "stdout");
-    try {
-      await child.found(/"text":"(.*)"/);
-      const { id } = await call({ print_it: true });
-      await child.found(new RegExp(`"job":"${id}".*token is (\\*{8})`));
-    } finally {
-      child.stop();
-    }
+  test("svc logs --follow goes on with new lines", async (t) => {
+    const { said } = startCommand(t, ["logs", "hello", "--follow", "--json", "--tail", "1"], box);
+    await eventually(() => assert.match(said.out, /"text":/));
+    const { id } = await call({ print_it: true });
+    await eventually(() => assert.match(said.out, new RegExp(`"job":"${id}".*token is \\*{8}`)));
   });
 
   test("svc key create prints the key alone; a bound key reaches its endpoint; a revoked one nothing", async () => {
@@ -162,16 +157,20 @@ describe("administration", () => {
     assert.equal((await svc(["key", "revoke", "first key"])).code, 1, "the last admin key stays");
   });
 
-  test("svc login asks for an approval and stores the key it gets", async () => {
+  test("svc login asks for an approval and stores the key it gets", async (t) => {
     const other = await sandbox();
-    const child = start(other, ["login", "--url", url, "--no-browser"], "stderr");
-    const code = await child.found(/code is (\S{9})\./);
+    const { said, ended } = startCommand(t, ["login", "--url", url, "--no-browser"], other);
+    const code = await eventually(() => {
+      const shown = /code is (\S{9})\./.exec(said.err);
+      assert.ok(shown, said.err);
+      return shown[1]!;
+    });
     const done = await fetch(`${url}/device`, {
       method: "POST",
       body: new URLSearchParams({ code, key, decision: "approve" }),
     });
     assert.match(await done.text(), /Approved/);
-    assert.equal(await child.exit, 0);
+    assert.equal(await ended, 0, said.err);
     assert.match((await other.svc(["whoami"])).stdout, /Valid +yes/);
     assert.match((await ok("key", "list")).stdout, new RegExp(hostname()));
   });
@@ -206,26 +205,3 @@ def broken(): ...
     assert.deepEqual(await shown("status"), []);
   });
 });
-
-/** A command that goes on while the test looks at what it prints. */
-function start({ cwd, configDir, dataDir }: Sandbox, args: string[], stream: "stdout" | "stderr") {
-  const child = spawn(process.execPath, [PROGRAM, ...args], {
-    cwd,
-    env: { PATH: process.env.PATH, HOME: cwd, SVC_CONFIG_DIR: configDir, SVC_DATA_DIR: dataDir, ...COMPILED },
-  });
-  let text = "";
-  child[stream].setEncoding("utf8").on("data", (chunk: string) => {
-    text += chunk;
-  });
-  return {
-    stop: () => child.kill(),
-    exit: once(child, "close").then(([code]) => code as number | null),
-    async found(pattern: RegExp): Promise<string> {
-      for (;;) {
-        const match = pattern.exec(text);
-        if (match !== null) return match[1]!;
-        await once(child[stream], "data", { signal: AbortSignal.timeout(120_000) });
-      }
-    },
-  };
-}

@@ -108,7 +108,7 @@ test("svc call prints what functions, classes and routes give back, and fails as
   assert.match(typed.text, /"quotient": 7/);
   const embedded = onTerminal("model", "--method", "embed", "@text.json");
   assert.equal(await embedded.ended, 0, embedded.text);
-  assert.match(embedded.text, /\[\s*5\s*\]\n$/);
+  assert.match(embedded.text, /^([^\n]* Waiting for the job[^\n]*)?\[\s*5\s*\]\n$/);
 
   const failed = await call(["divide", "a=1", "b=0"]);
   assert.equal(failed.code, 1);

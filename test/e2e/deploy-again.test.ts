@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { existsSync, globSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { endOf } from "../process-end.ts";
-import { COMPILED, PROGRAM } from "../program.ts";
 import { embeddedOnly } from "../servers.ts";
+import { startCommand } from "../start-command.ts";
 import { project, startPlatform } from "./platform.ts";
 
 const source = (version: string) => `
@@ -213,22 +211,13 @@ while not os.path.exists(${JSON.stringify(over)}):
     time.sleep(0.01)
 ${source("held")}`;
   const cwd = project(t, { "worker.py": held });
-  const child = spawn(process.execPath, [PROGRAM, "deploy"], {
-    cwd,
-    stdio: ["ignore", "ignore", "pipe"],
-    env: { PATH: process.env.PATH, CI: "1", ...COMPILED, PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key },
-  });
-  t.after(() => child.kill("SIGKILL"));
-  let said = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    said += text;
-  });
-  const ended = endOf(child);
+  const env = { PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key };
+  const { said, ended } = startCommand(t, ["deploy"], { cwd, env });
   await eventually(() => assert.ok(existsSync(begun)));
-  await eventually(() => assert.match(said, /Waiting until the endpoints are ready/));
+  await eventually(() => assert.match(said.err, /Waiting until the endpoints are ready/));
   await platform.kill();
-  await eventually(() => assert.match(said, /The platform does not answer, and is asked again/));
+  await eventually(() => assert.match(said.err, /The platform does not answer, and is asked again/));
   await platform.restart();
   writeFileSync(over, "");
-  assert.equal(await ended, 0, said);
+  assert.equal(await ended, 0, said.err);
 });

@@ -1,12 +1,10 @@
 /** `svc logs --follow`, and what `svc call --logs` shows, over a restart of the platform. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { existsSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
-import { endOf } from "../process-end.ts";
-import { COMPILED, PROGRAM } from "../program.ts";
+import { startCommand } from "../start-command.ts";
 import { project, startPlatform } from "./platform.ts";
 
 test("who follows logs goes on over a restart of the platform, and sees each line once", async (t) => {
@@ -30,22 +28,8 @@ def held():
 `;
   const cwd = project(t, { "worker.py": source });
   assert.equal((await platform.svc(["deploy"], { cwd })).code, 0);
-  const follows = (...args: string[]) => {
-    const child = spawn(process.execPath, [PROGRAM, ...args], {
-      cwd,
-      stdio: ["ignore", "pipe", "pipe"],
-      env: { PATH: process.env.PATH, CI: "1", ...COMPILED, PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key },
-    });
-    t.after(() => child.kill("SIGKILL"));
-    const said = { out: "", err: "" };
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      said.out += text;
-    });
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      said.err += text;
-    });
-    return { said, child, ended: endOf(child) };
-  };
+  const env = { PLATFORM_URL: platform.url, PLATFORM_API_KEY: platform.key };
+  const follows = (...args: string[]) => startCommand(t, args, { cwd, env });
   const one = follows("logs", "say", "--follow");
   const all = follows("logs", "--follow", "--json");
   const say = async (text: string) =>
@@ -71,9 +55,9 @@ def held():
     await say(`round ${round}`);
     await shows(`round ${round}`);
   }
-  for (const { said, child, ended } of [one, all]) {
+  for (const { said, kill, ended } of [one, all]) {
     for (const text of ["first", "round 0", "round 1"]) assert.equal(said.out.split(text).length, 2, said.out);
-    child.kill("SIGINT");
+    kill("SIGINT");
     assert.equal(await ended, 130);
   }
   writeFileSync(over, "");
