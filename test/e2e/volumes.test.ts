@@ -44,7 +44,7 @@ async function namespacesMissing(t: TestContext, platform: TestPlatform, cwd: st
 }
 
 const FILES = `
-import os, pathlib, stat
+import os, pathlib, pwd, stat
 from svc import Endpoint
 
 def act(how, path, text=""):
@@ -53,7 +53,7 @@ def act(how, path, text=""):
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a") as out:
             out.write(text)
-        return os.getuid()
+        return pwd.getpwuid(os.getuid()).pw_uid
     if how == "read":
         return file.read_text()
     if how == "list":

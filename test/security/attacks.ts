@@ -122,7 +122,7 @@ def through_process_1(path):
     return read("/proc/1/root" + path)
 
 def usable(_):
-    import multiprocessing, subprocess, tempfile, pty
+    import grp, multiprocessing, pwd, subprocess, tempfile, pty
     with tempfile.TemporaryFile() as file:
         file.write(b"x")
     for place in (os.environ["HOME"], "/tmp", "/var/tmp", "/dev/shm", os.environ["TMPDIR"]):
@@ -137,5 +137,10 @@ def usable(_):
     said = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True)
     assert said.stdout == "1\\n", said
     socket.getaddrinfo("localhost", 80)
+    me = pwd.getpwuid(os.getuid())
+    assert os.path.realpath(me.pw_dir) == os.path.realpath(os.path.expanduser("~")), me
+    assert pwd.getpwnam("root").pw_uid == 0 and grp.getgrgid(os.getgid())
+    said = subprocess.run(["id"], capture_output=True, text=True)
+    assert "(" in said.stdout.split(" ")[0] and not said.stderr, said
     return "all"
 `;

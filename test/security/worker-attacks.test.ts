@@ -42,7 +42,14 @@ test("Malicious code in one endpoint harms only that endpoint", { timeout: 300_0
 
   await t.test("no file of the machine, the platform or the endpoint's own code can be changed", async () => {
     for (const how of ["package", "interpreter", "source"]) await refused(how);
-    const files = ["/etc/made-by-a-worker", "/usr/bin/python3", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger"];
+    const files = [
+      "/etc/made-by-a-worker",
+      "/etc/passwd",
+      "/etc/group",
+      "/usr/bin/python3",
+      "/proc/sys/kernel/core_pattern",
+      "/proc/sysrq-trigger",
+    ];
     const cgroups = ["/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/cgroup.procs"];
     for (const file of [...files, ...cgroups, path.join(home, "made-by-a-worker")]) await refused("write", file);
     for (const dir of ["/made", "/run/made", "/dev/made", "/sys/fs/cgroup/memory/made", "/sys/fs/cgroup/made"]) {

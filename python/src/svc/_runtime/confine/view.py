@@ -6,6 +6,7 @@
     hidden folders of START    likewise, and those on the way to what they need that other users do not pass
     /tmp, /var/tmp, $HOME      folders of the zygote's own beside the workers' temporary folders; they go with it
     /volumes/<name>, …         the endpoint's volumes, at the paths of its choice (volumes.py)
+    /etc/passwd, /etc/group    the machine's, behind who works here where it does not know that number
 
 Called as process 1 of new namespaces (namespaces.py), with the right to mount, before any code of the user.
 """
@@ -28,6 +29,9 @@ _ATTR_RDONLY, _AT_RECURSIVE = 1, 0x8000
 
 _COVERED = ("/root", "/home", "/run")
 TEMPORARY = ("/tmp", "/var/tmp")
+USER = "svc"
+# What is longer stays as it is.
+_NAMES_MAX_BYTES = 16 << 10
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _GPU_DEVICES = ("nvidia", "dxg", "dri")
 _DEV_LINKS = (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"), ("ptmx", "pts/ptmx"))
@@ -81,6 +85,7 @@ def build(start: dict, uid: int) -> str:
     hidden = hidden_folders(start) + closed + _lend_temporary(temporary, [path for path, _, _ in writable + needed])
     covers = _cover(sorted(set(hidden), key=_depth), writable + needed)
     _make_dev(devices, start.get("memoryBytes") or 0)
+    _name_user(uid, [start.get("gid", uid), *(start.get("groups") or [])], home)
     for path in (*covers, "/dev"):
         checked(kernel.change_mount(path, 0, _ATTR_RDONLY, 0))
     if lent:
@@ -196,6 +201,34 @@ def _make_dev(devices: list, shared_bytes: int) -> None:
     )
     size = f",size={shared_bytes}" if shared_bytes else ""
     checked(kernel.mount("svc", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777{size}"))
+
+
+def _name_user(uid: int, groups: list[int], home: str) -> None:
+    """What asks the system who it is (ssh, git, Java's user.name) fails where that has no name. The files are made in /dev,
+    which can be written to yet, and stay mounted without their names there."""
+    home = home if home.isprintable() and ":" not in home else "/"
+    users = [(uid, f"{USER}:x:{uid}:{uid}::{home}:/bin/sh\n")]
+    names = [(uid, USER), *((group, f"{USER}-{group}") for group in groups if group != uid)]
+    for path, entries in (
+        ("/etc/passwd", users),
+        ("/etc/group", [(number, f"{name}:x:{number}:\n") for number, name in names]),
+    ):
+        try:
+            with open(path, "rb") as file:
+                known = file.read(_NAMES_MAX_BYTES + 1)
+        except OSError:
+            continue  # Nobody has a name here.
+        numbers = {line.split(b":")[2] for line in known.splitlines() if line.count(b":") > 1}
+        missing = "".join(entry for number, entry in entries if b"%d" % number not in numbers)
+        if not missing or len(known) > _NAMES_MAX_BYTES:
+            continue
+        made = f"/dev/{os.path.basename(path)}"
+        with open(made, "xb") as file:
+            file.write(missing.encode() + known)
+            os.fchmod(file.fileno(), 0o644)
+        checked(kernel.mount(made, path, None, _MS_BIND))
+        checked(kernel.change_mount(path, 0, _ATTR_RDONLY, 0))
+        os.unlink(made)
 
 
 def _open_devices(gpu: bool) -> list:

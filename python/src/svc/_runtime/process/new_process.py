@@ -10,12 +10,12 @@ import sys
 
 from svc._runtime.confine import cgroups, kernel, namespaces
 from svc._runtime.confine.isolation import Isolation
+from svc._runtime.confine.view import USER
 
 _ROOT = os.path.abspath(__file__).rpartition("/svc/")[0]
 
 # Nothing else of the platform's environment reaches a worker: it may hold secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
-USER = "svc"
 _INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_")
 
 
@@ -23,7 +23,7 @@ def clean_environment() -> None:
     for name in list(os.environ):
         if name not in _INHERITED and not name.startswith(_INHERITED_PREFIXES):
             del os.environ[name]
-    # The users that workers run as have no name: getpass.getuser(), as in the caches of torch.compile, fails without these.
+    # For getpass.getuser(), as in the caches of torch.compile: the system has no name for workers' users without namespaces.
     os.environ["USER"] = os.environ["LOGNAME"] = USER
 
 
