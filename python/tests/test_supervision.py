@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -14,6 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from support import LauncherTest, alive, protocol, wait_until
 
 from svc._runtime.confine import kernel
+from svc._runtime.process.zygote import send_message
 
 RUN = "def run():\n    return 1\n"
 WHO = "import os\ndef run():\n    return [os.getpid(), os.getppid()]\n"
@@ -136,6 +139,17 @@ class Supervision(LauncherTest):
         self.assertNotEqual(
             Path(f"/proc/{nursery}/cmdline").read_bytes(), Path(f"/proc/{self.process.pid}/cmdline").read_bytes()
         )
+
+    def test_a_nursery_whose_launcher_has_gone_when_it_answers_ends_without_a_word(self):
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        code = f"import sys; sys.path[:0] = {sys.path!r}; from svc._runtime.process.nursery import main; main({its.fileno()})"
+        nursery = subprocess.Popen([sys.executable, "-c", code], pass_fds=[its.fileno()], stderr=subprocess.PIPE)
+        with open(os.devnull) as nothing:
+            send_message(ours, {"number": 1, "namespaces": ""}, (nothing.fileno(),) * 3)
+        ours.close()
+        its.close()
+        self.assertEqual(nursery.communicate(timeout=60)[1].decode(), "")
+        self.assertEqual(nursery.returncode, 0)
 
 
 if __name__ == "__main__":

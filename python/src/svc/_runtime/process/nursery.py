@@ -167,7 +167,10 @@ def main(descriptor: int) -> None:
             answer["why"] = error.strerror
         for each in descriptors:
             os.close(each)
-        send_message(channel, answer)
+        try:
+            send_message(channel, answer)
+        except OSError:
+            os._exit(0)  # Who asked is gone.
 
 
 def _become_zygote(nursery: socket.socket, descriptor: int, stdout: int, stderr: int) -> None:
