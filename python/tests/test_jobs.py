@@ -249,6 +249,20 @@ class Jobs(LauncherTest):
         self.assertEqual(link.run(1, {"go": True}).json["error_message"], "the function called sys.exit(3)")
         self.assertEqual(link.run(2, {"go": False}).json, "alive")
 
+    def test_sys_exit_in_a_callback_of_the_event_loop_ends_the_worker_and_its_jobs_are_no_failures(self):
+        link = self.ready(
+            "import asyncio, sys\nasync def run(go):\n"
+            "    if go: asyncio.get_running_loop().call_soon(sys.exit, 3)\n    await asyncio.Event().wait()\n",
+            concurrency=2,
+        )
+        link.job(1, {"go": False})
+        link.job(2, {"go": True})
+        link.expect_end()
+        self.assertEqual((link.seen(protocol.RESULT), link.seen(protocol.GOODBYE)), ([], []))
+        self.assertEqual(self.launcher.expect(protocol.EXITED).head["code"], 3)
+        said = self.launcher.expect(protocol.LOG).body
+        self.assertEqual(said, b"[svc] worker ends: a callback of its event loop called sys.exit(3)\n")
+
     def test_ping_is_answered_while_a_sync_function_computes(self):
         link = self.ready("def run():\n    n = 0\n    while n < 3_000_000: n += 1\n    return n\n")
         link.job(1)

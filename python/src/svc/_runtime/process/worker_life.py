@@ -13,6 +13,7 @@ from svc._runtime.link import protocol
 from svc._runtime.link.connection import Connection, Refused, Unreachable
 from svc._runtime.link.protocol import boot_failed, encode
 from svc._runtime.process import debugger
+from svc._runtime.work.interruption import exit_code
 from svc._runtime.work.worker import Worker, WorkerFailed, end_process, plain_output
 from svc._values.failure import BootFailure, describe
 
@@ -50,6 +51,9 @@ def run_worker(start: dict, load, import_ms: float, meanwhile=None, ahead=None) 
     except (Refused, Unreachable) as error:
         code = 0 if isinstance(error, Refused) else 1
         os.write(2, f"[svc] worker ends: {error}\n".encode())
+    except SystemExit as error:  # A job's own is its result.
+        code = exit_code(error)
+        os.write(2, f"[svc] worker ends: a callback of its event loop called sys.exit({error})\n".encode())
     except BaseException as error:  # a fault of ours: say so before going
         code = 70
         os.write(2, f"[svc] worker failed: {describe(error)['error_message']}\n".encode())

@@ -43,6 +43,8 @@ class EventLoopWorker(Worker):
         self._thread = 0
         self._threads = None
         self._failure: WorkerFailed | None = None
+        self._is_over = False
+        """What still runs is lost with this process, and another worker's."""
         self._has_application = self.requests is not None and self.requests.has_application
 
     def prepare(self) -> None:
@@ -63,6 +65,7 @@ class EventLoopWorker(Worker):
             loop.run_until_complete(self._main())
         finally:
             self.exit()
+            self._is_over = True
             left = asyncio.all_tasks(loop)
             for task in left:
                 task.cancel()
@@ -201,7 +204,7 @@ class EventLoopWorker(Worker):
         current.set(work.context)
         frame = await answer_async(self, work)
         self.end_output(work.channel)
-        if frame is not None:
+        if frame is not None and not self._is_over:
             self.keep_result(work, frame)
             self.write(frame)
         self.running.pop(work.channel)

@@ -164,7 +164,7 @@ def end_child(error: BaseException | None) -> None:
     """Ends a process that the function has forked, as Python ends one: it is not the worker and answers nothing."""
     code = 0
     if isinstance(error, SystemExit):
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        code = exit_code(error)
     elif error is not None:
         from svc._values.failure import user_traceback
 
@@ -173,3 +173,8 @@ def end_child(error: BaseException | None) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)
+
+
+def exit_code(error: SystemExit) -> int:
+    """What Python ends a process with."""
+    return error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
