@@ -151,8 +151,8 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   VOLUMES_AWAY: {
     cause:
-      "The disk that volumes are kept on does not answer, as one of another machine whose network is cut, or cannot be used. Workers with volumes do not start meanwhile; others go on.",
-    remedy: "Look after that disk; it goes on by itself when it is back. Then try again.",
+      "The disk that volumes are kept on does not answer, as one of another machine whose network is cut, cannot be used, or is not mounted. Workers with volumes do not start meanwhile; others go on.",
+    remedy: "Look after that disk, or mount it; it goes on by itself when it is back. Then try again.",
   },
   BUCKET_AWAY: {
     cause:

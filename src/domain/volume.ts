@@ -143,6 +143,17 @@ export function volumesAway(folder: string, why?: string): SvcError {
   });
 }
 
+/** `mark`: the file that says whose volumes lie in the folder; `id` should stand there, and does `found`. */
+export function volumesElsewhere(folder: string, mark: string, id: string, found: string | undefined): SvcError {
+  const why =
+    found === undefined
+      ? `it lacks ${mark}, as the folder below a mount whose disk is not there`
+      : `${mark} is another one's`;
+  return new SvcError("VOLUMES_AWAY", `The folder of the volumes, ${folder}, is not the one that it was: ${why}.`, {
+    help: `Mount their disk; the platform goes on by itself. Where this is to be their folder from now on: echo ${id} > ${mark}.`,
+  });
+}
+
 /** What a caller hears when something with a folder of volumes failed. */
 export function volumesFailed(folder: string, error: unknown): SvcError {
   return error instanceof SvcError ? error : volumesAway(folder, (error as Error).message);
@@ -150,6 +161,9 @@ export function volumesFailed(folder: string, error: unknown): SvcError {
 
 /** The volume of each environment where what workers fetch is kept: weights of models, packages. */
 export const CACHE_VOLUME = "svc-cache";
+
+/** In the folder of the volumes: says whose they are. */
+export const VOLUMES_MARK = ".svc-platform";
 
 /** The environment whose volumes endpoints have that belong to none. */
 export const SHARED_PLACE = { app: "network-volumes", environment: "shared" } as const;

@@ -349,7 +349,7 @@ export class ProcessDriver implements WorkerDriver, PreparedFiles {
 
   /** A worker can do without while the disk is away. Whether it is still there, or again, is looked up for the next one. */
   #cacheNow(image: WorkerImage, prepared: Prepared): Cache | undefined {
-    if (image.cache === undefined || this.#options.volumesDisk.isAway) return undefined;
+    if (image.cache === undefined || this.#options.volumesDisk.problem) return undefined;
     const { cache } = prepared;
     const look = async () => {
       if (cache === undefined || !(await this.#volumes.isThere(cache.folder)))

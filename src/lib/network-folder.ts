@@ -18,11 +18,15 @@ interface NetworkFolderOptions {
   readonly patienceMs: number;
   /** What is thrown to whoever is refused. */
   readonly refusal: () => Error;
-  /** Called when it stops answering, and when it does again. */
-  readonly told?: (isAway: boolean) => void;
+  /** Done at the disk before each work, which rejects as this does when it is not the folder that it should be. */
+  readonly check?: () => Promise<void>;
+  /** Called when it stops answering, or is another one, and with undefined when all is well again. */
+  readonly told?: (problem: Error | undefined) => void;
 }
 
 interface RunOptions<T> {
+  /** The work is with a file that is open already, and so with the right one. */
+  readonly isOpen?: boolean;
   readonly late?: (value: T) => void;
   readonly patienceMs?: number;
 }
@@ -40,24 +44,29 @@ export class NetworkFolder {
   #atDisk = 0;
   #settled: PromiseWithResolvers<void> | undefined;
   #watching: NodeJS.Timeout | undefined;
+  /** It is another folder. */
+  #mistaken: Error | undefined;
 
   constructor(path: string, options: NetworkFolderOptions) {
     this.path = path;
     this.#options = options;
   }
 
-  /** Somebody waits at the disk who had no answer in time. */
-  get isAway(): boolean {
-    return away.has(this);
+  /** Somebody waits at the disk who had no answer in time, or it was another one when it was looked at last. */
+  get problem(): Error | undefined {
+    return away.has(this) ? this.#options.refusal() : this.#mistaken;
   }
 
   /**
    * Does one thing to the folder, which takes a moment if the disk is well, and less than `patienceMs`. Rejects as `work` does, and
    * with the refusal. `late` gets what comes when nobody waits for it any more.
    */
-  run<T>(work: () => Promise<T>, { late, patienceMs = this.#options.patienceMs }: RunOptions<T> = {}): Promise<T> {
+  run<T>(
+    work: () => Promise<T>,
+    { isOpen = false, late, patienceMs = this.#options.patienceMs }: RunOptions<T> = {},
+  ): Promise<T> {
     const { refusal } = this.#options;
-    if (this.isAway) return Promise.reject(refusal());
+    if (away.has(this)) return Promise.reject(refusal());
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     let isAtDisk = false;
     let isOver = false;
@@ -75,6 +84,7 @@ export class NetworkFolder {
       if (isOver) return;
       isAtDisk = true;
       try {
+        if (!isOpen && this.#options.check !== undefined) await this.#look(this.#options.check);
         const value = await work();
         if (isOver) late?.(value);
         else resolve(value);
@@ -87,7 +97,7 @@ export class NetworkFolder {
     return promise;
   }
 
-  /** Asks the disk itself, not what the kernel remembers of it: so `isAway` is known before somebody needs it. */
+  /** Asks the disk itself, not what the kernel remembers of it: so its `problem` is known before somebody needs it. */
   watch(everyMs: number): void {
     const look = () => this.run(() => statfs(this.path)).catch(() => {}); // It may not be made yet; who needs it is told.
     this.#watching = setInterval(look, everyMs).unref();
@@ -155,10 +165,20 @@ export class NetworkFolder {
     this.#settled = undefined;
   }
 
+  async #look(check: () => Promise<void>): Promise<void> {
+    const was = this.#mistaken;
+    this.#mistaken = await check().then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    if ((was === undefined) !== (this.#mistaken === undefined)) this.#options.told?.(this.#mistaken);
+    if (this.#mistaken !== undefined) throw this.#mistaken;
+  }
+
   #tell(isAway: boolean): void {
-    if (this.isAway === isAway) return;
+    if (away.has(this) === isAway) return;
     if (isAway) away.add(this);
     else away.delete(this);
-    this.#options.told?.(isAway);
+    this.#options.told?.(this.problem);
   }
 }

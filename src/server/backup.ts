@@ -22,7 +22,7 @@ import { databaseOf } from "./state.ts";
 const MANIFEST = "backup.json";
 const VOLUMES = "volumes";
 const LEFT_OUT =
-  /^(platform\.json|launcher\.json|platform\.log|run|tmp|layers|layer-cache|base|snapshots|restored-.*|before-restore-.*|migrated-.*|before-migrate-.*|.*\.db(-wal|-shm)?)$/;
+  /^(platform\.json|launcher\.json|volumes-folder\.json|platform\.log|run|tmp|layers|layer-cache|base|snapshots|restored-.*|before-restore-.*|migrated-.*|before-migrate-.*|.*\.db(-wal|-shm)?)$/;
 
 export interface BackupFacts {
   /** Of the svc that used the data last; undefined where it did not say. */

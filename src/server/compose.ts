@@ -154,7 +154,7 @@ export async function compose(
     told: (line, facts) => log.error(line, facts),
   };
   const loginOf = (endpointId: string) => registryLogin(store, seal, endpointId);
-  const volumesDisk = openVolumesDisk(config.volumesDir, (line) => log.error(line));
+  const volumesDisk = openVolumesDisk(config.volumesDir, (line) => log.error(line), config.dataDir);
   const local = makeDriver({
     ...{ config, socketPath, volumesDisk, containerCalls, artifacts, ledger, loginOf, hooks },
     platformUrl: urls.local,

@@ -1,7 +1,5 @@
 /** Machines that join: one driver over all of them, who lets them in, and how they are shown. */
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import path from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { WorkerPort } from "../control-plane/context.ts";
 import { SvcError } from "../domain/errors.ts";
@@ -23,6 +21,7 @@ import type { NetworkFolder } from "../lib/network-folder.ts";
 import { oneTime } from "../lib/one-time.ts";
 import type { HostRepository } from "../store/hosts.ts";
 import type { Store } from "../store/store.ts";
+import { markVolumes } from "../volumes/volumes-mark.ts";
 import type { HostDoor } from "../worker-link/host-greeting.ts";
 import type { LinkHooks } from "../worker-link/link-hooks.ts";
 import type { WorkerLink } from "../worker-link/worker-link.ts";
@@ -71,9 +70,6 @@ interface Hosts {
 
 type Drain = SharedMachinesOptions["drain"];
 
-/** In the folder of the platform's volumes: says whose they are. */
-const PLATFORM_FILE = ".svc-platform";
-
 /** Without a port for workers of other machines this machine's driver stands alone. */
 export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
   const { config, store, ledger, local, hooks, loginOf, link, pool, clock, onError, log } = needs;
@@ -116,7 +112,9 @@ export async function makeHosts(needs: HostsNeeds): Promise<Hosts> {
     if (change.host === undefined) driver.remove(change.id);
     else driver.know(change.host);
   });
-  const platformId = oneTime(() => platformIdIn(needs.volumesDisk));
+  // Hosts that mount the same folder find it there.
+  const disk = needs.volumesDisk;
+  const platformId = oneTime(() => disk.run(() => markVolumes(disk.path)));
   await platformId().catch(unlessAway);
   const { platform, arch } = process;
   needs.pods?.over(driver, async () => shared?.othersWant() ?? []);
@@ -209,18 +207,6 @@ function otherVersion({ version }: RemoteHost["row"]): string[] {
   return [
     `It has svc ${version}, and the platform ${VERSION}: install the same on both (docs/operate/more-machines.md).`,
   ];
-}
-
-/** Hosts that mount the same folder find it there. */
-async function platformIdIn(disk: NetworkFolder): Promise<string> {
-  const file = path.join(disk.path, PLATFORM_FILE);
-  return disk.run(async () => {
-    await mkdir(disk.path, { recursive: true });
-    await writeFile(file, `${randomUUID()}\n`, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "EEXIST") throw error;
-    });
-    return (await readFile(file, "utf8")).trim();
-  });
 }
 
 function unlessAway(error: unknown): void {

@@ -1,12 +1,17 @@
 /** Volumes as the platform has them: reached from outside, measured now and then, and cleared of what broke off. */
+import path from "node:path";
 import { VOLUME_UPLOAD_KEPT_MS, VOLUMES_LOOK_MS, VOLUMES_MEASURE_MS, VOLUMES_PATIENCE_MS } from "../domain/limits.ts";
-import { type Volume, volumesAway } from "../domain/volume.ts";
+import { isWithin, type Volume, volumesAway } from "../domain/volume.ts";
 import { NetworkFolder } from "../lib/network-folder.ts";
 import { Reconciler } from "../lib/reconciler.ts";
 import type { Store } from "../store/store.ts";
 import { volumeLimits } from "../upkeep/volume-limits.ts";
 import { DiskVolumes } from "../volumes/disk-volumes.ts";
 import { VolumeSizes } from "../volumes/volume-sizes.ts";
+import { VolumesMark } from "../volumes/volumes-mark.ts";
+
+/** In the data directory, and in no backup: what is restored takes the folder that it finds. */
+const VOLUMES_RECORD = "volumes-folder.json";
 
 interface VolumesNeeds {
   readonly disk: NetworkFolder;
@@ -17,12 +22,17 @@ interface VolumesNeeds {
   readonly onError: (name: string, error: unknown) => void;
 }
 
-/** It is looked at now and then. `told` hears when it goes, and when it is back. */
-export function openVolumesDisk(folder: string, told: (line: string) => void): NetworkFolder {
+/**
+ * It is looked at now and then. `told` hears when it goes, and when it is back. `dataDir` is where it is remembered which folder that
+ * is, unless it lies there itself.
+ */
+export function openVolumesDisk(folder: string, told: (line: string) => void, dataDir = folder): NetworkFolder {
+  const mark = isWithin(folder, dataDir) ? undefined : new VolumesMark(folder, path.join(dataDir, VOLUMES_RECORD));
   const disk = new NetworkFolder(folder, {
     patienceMs: VOLUMES_PATIENCE_MS,
     refusal: () => volumesAway(folder),
-    told: (isAway) => told(isAway ? volumesAway(folder).message : "The disk of the volumes answers again."),
+    check: mark && (() => mark.check()),
+    told: (problem) => told(problem?.message ?? "The disk of the volumes is back."),
   });
   disk.watch(VOLUMES_LOOK_MS);
   return disk;
@@ -49,9 +59,8 @@ export class Volumes {
   }
 
   get notices(): readonly string[] {
-    return this.#disk.isAway
-      ? [`${volumesAway(this.#disk.path).message} Workers without volumes go on, without their caches.`]
-      : [];
+    const { problem } = this.#disk;
+    return problem === undefined ? [] : [`${problem.message} Workers without volumes go on, without their caches.`];
   }
 
   isFull(volume: Volume): boolean {

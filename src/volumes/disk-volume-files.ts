@@ -27,6 +27,7 @@ const FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 const FILE_MODE = 0o664;
 const FOLDER_MODE = 0o2775;
 const READ_BYTES = 256 * 1024;
+const OPEN = { isOpen: true };
 
 export class DiskVolumeFiles implements VolumeFiles {
   readonly #disk: NetworkFolder;
@@ -52,7 +53,7 @@ export class DiskVolumeFiles implements VolumeFiles {
       const names = await this.#disk.run(() => opendir(inside(folder)), { late: (late) => this.#close(late) });
       try {
         for (;;) {
-          const one = await this.#disk.run(() => names.read());
+          const one = await this.#disk.run(() => names.read(), OPEN);
           if (one === null) return;
           const entry = await ifThere(this.#entryAt(folder, one.name));
           if (entry !== undefined) yield entry;
@@ -73,7 +74,7 @@ export class DiskVolumeFiles implements VolumeFiles {
       if (seen.kind !== "file") throw this.#isOther(where, seen.kind);
       const file = await this.#open(inside(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       try {
-        const facts = await this.#disk.run(() => file.stat());
+        const facts = await this.#disk.run(() => file.stat(), OPEN);
         if (!facts.isFile()) throw this.#isOther(where, "other");
         const { size: sizeBytes, mtimeMs: modifiedAt } = facts;
         return { name, kind: "file", sizeBytes, modifiedAt, bytes: this.#bytesOf(file, sizeBytes) };
@@ -94,15 +95,15 @@ export class DiskVolumeFiles implements VolumeFiles {
       Promise.reject(this.#inWords(error, where)),
     );
     try {
-      if ((await this.#disk.run(() => file.stat())).size < offset) throw unknownUpload();
-      await this.#disk.run(() => file.truncate(offset));
+      if ((await this.#disk.run(() => file.stat(), OPEN)).size < offset) throw unknownUpload();
+      await this.#disk.run(() => file.truncate(offset), OPEN);
       let arrived = offset;
       let unsynced = 0;
       for await (const chunk of bytes) {
         if (arrived + chunk.length > maxBytes) throw volumeFull(this.#volume.name);
         for (let done = 0; done < chunk.length; ) {
           const [from, rest, to] = [done, chunk.length - done, arrived + done];
-          done += (await this.#disk.run(() => file.write(chunk, from, rest, to))).bytesWritten;
+          done += (await this.#disk.run(() => file.write(chunk, from, rest, to), OPEN)).bytesWritten;
         }
         arrived += chunk.length;
         unsynced += chunk.length;
@@ -148,7 +149,7 @@ export class DiskVolumeFiles implements VolumeFiles {
 
   /** A part at a time: no step takes long. */
   #sync(file: FileHandle): Promise<void> {
-    return this.#disk.run(() => file.sync(), { patienceMs: VOLUME_SYNC_PATIENCE_MS });
+    return this.#disk.run(() => file.sync(), { ...OPEN, patienceMs: VOLUME_SYNC_PATIENCE_MS });
   }
 
   async #place(file: FileHandle, temporary: string, where: VolumePath): Promise<void> {
@@ -163,9 +164,9 @@ export class DiskVolumeFiles implements VolumeFiles {
   async #give(made: FileHandle, mode: number): Promise<void> {
     if (process.getuid?.() === 0) {
       const { uid, gid } = await this.#disk.run(() => lstat(this.#root));
-      await this.#disk.run(() => made.chown(uid, gid));
+      await this.#disk.run(() => made.chown(uid, gid), OPEN);
     }
-    await this.#disk.run(() => made.chmod(mode));
+    await this.#disk.run(() => made.chmod(mode), OPEN);
   }
 
   async #inParent<T>(
@@ -245,7 +246,7 @@ export class DiskVolumeFiles implements VolumeFiles {
     const next = async () => {
       const length = Math.min(READ_BYTES, sizeBytes - at);
       if (length === 0) return null;
-      const { buffer, bytesRead } = await disk.run(() => file.read(Buffer.allocUnsafe(length), 0, length, at));
+      const { buffer, bytesRead } = await disk.run(() => file.read(Buffer.allocUnsafe(length), 0, length, at), OPEN);
       at += bytesRead;
       return bytesRead === 0 ? null : buffer.subarray(0, bytesRead);
     };

@@ -159,7 +159,7 @@ describe("What cannot be backed up or restored is refused in words, and nothing 
     // A platform that has much to copy: it takes the signal, and its snapshot does not come.
     const file = path.join(tempDir(t), "holder.mjs");
     writeFileSync(file, HOLDER);
-    const holder = fork(file, { stdio: "ignore" });
+    const holder = fork(file, { stdio: "ignore", execArgv: [] });
     t.after(() => holder.kill("SIGKILL"));
     const [port] = await once(holder, "message");
     // As behind a proxy: what callers reach this machine may not.

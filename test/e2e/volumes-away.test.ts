@@ -1,12 +1,14 @@
 /** The disk of the volumes hangs, as a mount of another machine does: what needs no volume goes on, and the rest when it is back. */
 import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
 import { hangingDisk, lackOfHangingDisk } from "../hanging-disk.ts";
-import { project, startPlatform } from "./platform.ts";
+import { project, startPlatform, type TestPlatform } from "./platform.ts";
 
 const SOURCE = `
 import os
@@ -31,6 +33,16 @@ def kept(text: str = ""):
     return open("/volumes/models/notes").read()
 `;
 
+/** All workers have ended. */
+function idle(platform: TestPlatform) {
+  return eventually(async () => {
+    for (const { url } of await platform.endpoints()) {
+      const { workers } = (await platform.call(`${url}/health`)).json;
+      assert.deepEqual([workers.idle, workers.running, workers.initializing], [0, 0, 0]);
+    }
+  });
+}
+
 test("A disk of volumes that hangs holds up what has volumes, and nothing else: calls, deploys, stop and start go on, and it heals", async (t) => {
   const lack = await lackOfHangingDisk();
   if (lack !== undefined) return t.skip(lack);
@@ -46,13 +58,6 @@ test("A disk of volumes that hangs holds up what has volumes, and nothing else: 
     const { json } = await call(name, input);
     return json.output ?? json;
   };
-  const idle = () =>
-    eventually(async () => {
-      for (const { url } of await platform.endpoints()) {
-        const { workers } = (await platform.call(`${url}/health`)).json;
-        assert.deepEqual([workers.idle, workers.running, workers.initializing], [0, 0, 0]);
-      }
-    });
 
   const upload = randomUUID();
   const put = async (text: string, offset: number, complete: boolean) => {
@@ -68,7 +73,7 @@ test("A disk of volumes that hangs holds up what has volumes, and nothing else: 
   assert.deepEqual(await output("plain"), ["code 1", true]);
   assert.equal(await output("bare"), "bare");
   assert.equal(await output("kept", { text: "one" }), "one");
-  await idle();
+  await idle(platform);
 
   hang();
   assert.equal(await output("bare"), "bare", "before anybody knows");
@@ -100,7 +105,7 @@ test("A disk of volumes that hangs holds up what has volumes, and nothing else: 
   answer();
   await eventually(async () => assert.equal((await call("kept", {}, `status/${waiting.id}`)).json.output, "one two"));
   await eventually(async () => {
-    await idle();
+    await idle(platform);
     assert.deepEqual(await output("plain"), ["code 2", true], "it has its cache again");
   });
 
@@ -111,4 +116,60 @@ test("A disk of volumes that hangs holds up what has volumes, and nothing else: 
   await eventually(async () => assert.equal((await put("second", 7, true))[0], 200, "what had arrived was kept"));
   assert.equal((await svc("volume", "get", "models", "parts", "-")).stdout, "first, second");
   assert.doesNotMatch((await svc("status")).stdout, /does not answer/);
+});
+
+test("A disk of volumes that is not mounted, at a start or later, gets nothing made in its place: what needs it waits until it is back", {
+  skip: process.getuid?.() === 0 ? false : "needs root to mount a disk",
+}, async (t) => {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-mount-"));
+  const [behind, disk] = ["behind", "disk"].map((name) => path.join(dir, name)) as [string, string];
+  for (const folder of [behind, disk]) mkdirSync(folder);
+  const mount = () => execFileSync("mount", ["--bind", behind, disk]);
+  const unmount = () => execFileSync("umount", ["-l", disk]);
+  mount();
+  const remove = () => {
+    spawnSync("umount", ["-l", disk]);
+    rmSync(dir, { recursive: true });
+  };
+  t.after(() => t.after(remove)); // after the platform
+  let platform = await startPlatform(t, { SVC_VOLUMES_DIR: disk });
+  const cwd = project(t, { "main.py": SOURCE });
+  const deployed = await platform.svc(["deploy"], { cwd });
+  assert.equal(deployed.code, 0, deployed.stderr);
+  const call = async (name: string, input: object, how: string) => {
+    const { url } = (await platform.endpoints()).find((one) => one.name === name)!;
+    return (await platform.call(`${url}/${how}`, { body: { input } })).json;
+  };
+  assert.equal((await call("kept", { text: "one" }, "runsync")).output, "one");
+
+  const isMissed = async (on: TestPlatform) => {
+    const said = /The folder of the volumes, \S+, is not the one that it was: it lacks \S+/;
+    await eventually(async () => {
+      const { stdout, stderr } = await on.svc(["status"], { cwd });
+      assert.match(stdout + stderr, new RegExp(`warning: ${said.source}`));
+      assert.match(stdout, new RegExp(`^kept: ${said.source}`, "m"));
+    });
+    const { code, stderr } = await on.svc(["volume", "ls", "models"], { cwd });
+    assert.equal(code, 1);
+    assert.match(stderr, said);
+    assert.match(stderr, /echo \S+ > \S+\.svc-platform/);
+    assert.deepEqual((await call("plain", {}, "runsync")).output, ["code 1", false]);
+    assert.deepEqual(readdirSync(disk), []);
+  };
+
+  await platform.stop();
+  unmount();
+  platform = await platform.restart();
+  const first = await call("kept", { text: " two" }, "run");
+  await isMissed(platform);
+  mount();
+  await eventually(async () => assert.equal((await call("kept", {}, `status/${first.id}`)).output, "one two"));
+
+  await idle(platform);
+  unmount();
+  const second = await call("kept", { text: " three" }, "run");
+  await isMissed(platform);
+  mount();
+  await eventually(async () => assert.equal((await call("kept", {}, `status/${second.id}`)).output, "one two three"));
+  assert.equal((await platform.svc(["volume", "get", "models", "notes", "-"], { cwd })).stdout, "one two three");
 });

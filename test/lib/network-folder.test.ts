@@ -10,7 +10,8 @@ import { NetworkFolder } from "../../src/lib/network-folder.ts";
 function openFolder(patienceMs: number) {
   const asked: PromiseWithResolvers<string>[] = [];
   const told: boolean[] = [];
-  const options = { patienceMs, refusal: () => new Error("away"), told: (isAway: boolean) => void told.push(isAway) };
+  const refusal = () => new Error("away");
+  const options = { patienceMs, refusal, told: (problem?: Error) => void told.push(problem !== undefined) };
   const folder = new NetworkFolder("/nowhere", options);
   const ask = () => {
     asked.push(Promise.withResolvers());
@@ -38,7 +39,7 @@ test("Two are at the disk at a time, others wait in line in their order, and eac
   await isRefused;
   assert.deepEqual(told, []);
   await folder.close();
-  assert.equal(folder.isAway, false);
+  assert.equal(folder.problem, undefined);
 });
 
 test("A disk that does not answer refuses all, at once from then on; what comes late is given back, and it is well again", async () => {
@@ -47,7 +48,7 @@ test("A disk that does not answer refuses all, at once from then on; what comes 
   const first = folder.run(ask, { late: (value) => void late.push(value) });
   const others = [folder.run(ask), folder.run(ask)];
   for (const one of [first, ...others]) await assert.rejects(one, /away/);
-  assert.deepEqual([folder.isAway, told], [true, [true]]);
+  assert.deepEqual([folder.problem?.message, told], ["away", [true]]);
   await assert.rejects(folder.run(ask), /away/);
   assert.equal(asked.length, 2, "nobody else has gone to the disk");
   let closed = false;
@@ -59,9 +60,34 @@ test("A disk that does not answer refuses all, at once from then on; what comes 
   asked[0]!.resolve("a descriptor");
   asked[1]!.reject(new Error("too late to be heard"));
   await folder.close();
-  assert.deepEqual([late, closed, folder.isAway, told], [["a descriptor"], true, false, [true, false]]);
+  assert.deepEqual([late, closed, folder.problem, told], [["a descriptor"], true, undefined, [true, false]]);
   const again = folder.run(async () => "well");
   assert.equal(await again, "well");
+});
+
+test("A folder that is another one does nothing for anybody but who has a file open already, and is told once each way", async () => {
+  const told: (string | undefined)[] = [];
+  let isOther = false;
+  const folder = new NetworkFolder("/nowhere", {
+    patienceMs: 60_000,
+    refusal: () => new Error("away"),
+    check: async () => {
+      if (isOther) throw new Error("another one");
+    },
+    told: (problem) => void told.push(problem?.message),
+  });
+  let done = 0;
+  const work = async () => {
+    done += 1;
+  };
+  await folder.run(work);
+  isOther = true;
+  for (let i = 0; i < 2; i += 1) await assert.rejects(folder.run(work), /another one/);
+  assert.deepEqual([done, folder.problem?.message], [1, "another one"]);
+  await folder.run(work, { isOpen: true });
+  isOther = false;
+  await folder.run(work);
+  assert.deepEqual([done, folder.problem, told], [3, undefined, ["another one", undefined]]);
 });
 
 test("A process that stood still itself gives the disk its time once more before it says that there was no answer", async () => {
@@ -94,8 +120,8 @@ test("Who closes it while somebody is at the disk waits for its answer, for a wh
   const { folder, asked, ask } = openFolder(20);
   folder.later(ask);
   await folder.close();
-  assert.equal(folder.isAway, true);
+  assert.equal(folder.problem?.message, "away");
   asked[0]!.resolve("an answer");
   await folder.close();
-  assert.equal(folder.isAway, false);
+  assert.equal(folder.problem, undefined);
 });

@@ -1,0 +1,94 @@
+/**
+ * A file in the folder of the volumes says whose they are, and one in the data directory which folder that was: one without the
+ * file is another, such as that below a mount whose disk is not there. Volumes made there would hide, and be hidden, when it is back.
+ */
+
+import { randomUUID } from "node:crypto";
+import { link, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { VOLUMES_MARK, volumesElsewhere, volumesFailed } from "../domain/volume.ts";
+import { ifThere } from "../lib/if-there.ts";
+import { oneTime } from "../lib/one-time.ts";
+import { temporaryName, writeFileAtomic } from "../lib/write-file-atomic.ts";
+
+const WRITES_NOTHING = new Set(["EACCES", "EPERM", "EROFS"]);
+
+interface Known {
+  readonly folder: string;
+  readonly id: string;
+}
+
+/** Marks the folder, unless it is already, also by another platform just now. Resolves what stands there. */
+export async function markVolumes(folder: string): Promise<string> {
+  const file = path.join(folder, VOLUMES_MARK);
+  const mark = async () => (await ifThere(readFile(file, "utf8")))?.trim();
+  const found = await mark();
+  if (found !== undefined) return found;
+  await mkdir(folder, { recursive: true });
+  const made = temporaryName(file);
+  try {
+    await writeFile(made, `${randomUUID()}\n`, { flush: true }); // Agents of other users read it.
+    await link(made, file).catch((error: NodeJS.ErrnoException) => {
+      // There are file systems without hard links.
+      if (error.code === "EPERM" || error.code === "ENOTSUP") return rename(made, file);
+      if (error.code !== "EEXIST") throw error;
+    });
+  } finally {
+    await rm(made, { force: true });
+  }
+  return (await mark()) ?? "";
+}
+
+export class VolumesMark {
+  readonly #folder: string;
+  readonly #record: string;
+  readonly #known = oneTime(() => this.#recall());
+  /** The file that was last found to be right. */
+  #seen = "";
+
+  /** `record`: the file that remembers. */
+  constructor(folder: string, record: string) {
+    this.#folder = folder;
+    this.#record = record;
+  }
+
+  /** Throws VOLUMES_AWAY when the folder is another one than it was. */
+  async check(): Promise<void> {
+    const file = path.join(this.#folder, VOLUMES_MARK);
+    try {
+      const known = await this.#known();
+      if (known === undefined) return;
+      const facts = await ifThere(stat(file));
+      const seen = facts === undefined ? "" : `${facts.dev} ${facts.ino} ${facts.mtimeMs}`;
+      if (seen !== "" && seen === this.#seen) return;
+      const found = (await ifThere(readFile(file, "utf8")))?.trim();
+      if (found !== known.id) throw volumesElsewhere(this.#folder, file, known.id, found);
+      this.#seen = seen;
+    } catch (error) {
+      throw volumesFailed(this.#folder, error);
+    }
+  }
+
+  /** A folder that is new to the platform is what it is to know from then on. Undefined: it takes no file. */
+  async #recall(): Promise<Known | undefined> {
+    const known = recorded((await ifThere(readFile(this.#record, "utf8"))) ?? "");
+    if (known?.folder === this.#folder) return known;
+    try {
+      const first = { folder: this.#folder, id: await markVolumes(this.#folder) };
+      await writeFileAtomic(this.#record, `${JSON.stringify(first)}\n`);
+      return first;
+    } catch (error) {
+      if (WRITES_NOTHING.has((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Undefined: it is damaged, or there is none. */
+function recorded(text: string): Known | undefined {
+  try {
+    return JSON.parse(text) as Known;
+  } catch {
+    return undefined;
+  }
+}
