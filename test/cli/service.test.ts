@@ -38,7 +38,13 @@ test("--print shows the unit and writes nothing; systemd has nothing to say agai
     "/srv/svc",
   ]);
   assert.equal(code, 0);
-  for (const line of ["User=jobs", "Delegate=yes", "NoNewPrivileges=yes", `EnvironmentFile=-${SETTINGS_FILE}`]) {
+  for (const line of [
+    "RequiresMountsFor=/srv/svc",
+    "User=jobs",
+    "Delegate=yes",
+    "NoNewPrivileges=yes",
+    `EnvironmentFile=-${SETTINGS_FILE}`,
+  ]) {
     assert.ok(stdout.split("\n").includes(line), line);
   }
   assert.match(stdout, /^Environment=.* SVC_DATA_DIR=\/srv\/svc /m);
@@ -138,7 +144,13 @@ test("The agent of a host is a service in the same way: its unit has what it joi
   assert.equal(code, 0, stderr);
   const start = `worker join ${address} --data-dir /var/lib/svc-host --grace 600s --name gpu-box --labels gpu,eu --cpus 4`;
   assert.match(stdout, new RegExp(`^ExecStart=/.* ${start}$`, "m"));
-  for (const line of ["User=svc-host", "Delegate=yes", "EnvironmentFile=-/etc/svc/host.env", "TimeoutStopSec=660"]) {
+  for (const line of [
+    "RequiresMountsFor=/var/lib/svc-host",
+    "User=svc-host",
+    "Delegate=yes",
+    "EnvironmentFile=-/etc/svc/host.env",
+    "TimeoutStopSec=660",
+  ]) {
     assert.ok(stdout.split("\n").includes(line), line);
   }
   assert.ok(!stdout.includes("svch_secret"));

@@ -59,6 +59,8 @@ export function unitText(
 Description=${description}
 After=network-online.target
 Wants=network-online.target
+# Below a mount whose disk is not there yet it would find nothing, and begin anew.
+RequiresMountsFor=${dataDir}
 
 [Service]
 Type=exec
