@@ -150,7 +150,7 @@ export function volumesElsewhere(folder: string, mark: string, id: string, found
       ? `it lacks ${mark}, as the folder below a mount whose disk is not there`
       : `${mark} is another one's`;
   return new SvcError("VOLUMES_AWAY", `The folder of the volumes, ${folder}, is not the one that it was: ${why}.`, {
-    help: `Mount their disk; the platform goes on by itself. Where this is to be their folder from now on: echo ${id} > ${mark}.`,
+    help: `Mount their disk; the platform goes on by itself. echo ${id} > ${mark} makes this their folder from now on.`,
   });
 }
 

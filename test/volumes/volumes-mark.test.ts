@@ -53,7 +53,7 @@ test("A folder of another platform is another one; the command of the help makes
       (error) => error,
     );
   assert.match(failed.message, /\.svc-platform is another one's\./);
-  const [, given, where] = /echo (\S+) > (\S+)\.$/.exec(failed.help) ?? [];
+  const [, given, where] = /echo (\S+) > (\S+) makes/.exec(failed.help) ?? [];
   assert.deepEqual([given, where], [id, file]);
   writeFileSync(where!, `${given}\n`);
   await open().check();
