@@ -64,6 +64,8 @@ export class Agent {
   readonly #options: AgentOptions;
   readonly #driver: LocalDriver;
   readonly #volumesDisk: NetworkFolder;
+  /** What their mark says, once the platform's are there. */
+  #volumesMark: string | undefined;
   readonly #link: PlatformLink;
   readonly #calls: PlatformCalls;
   readonly #reception: Reception;
@@ -100,7 +102,8 @@ export class Agent {
     const joined = directory.membership;
     this.#dialled = workersDial(address, joined ?? options.port);
     if (joined?.url === address.url && joined.fingerprint === address.fingerprint) this.#secret = joined.secret;
-    this.#volumesDisk = openVolumesDisk(config.volumesDir, (message) => told({ kind: "warning", message }));
+    const diskTold = (message: string) => told({ kind: "warning", message });
+    this.#volumesDisk = openVolumesDisk(config.volumesDir, diskTold, async () => this.#volumesMark);
     this.#driver = makeDriver({
       ...{ config, ledger, volumesDisk: this.#volumesDisk },
       artifacts: layers.store,
@@ -217,7 +220,11 @@ export class Agent {
       const { hostId, secret } = welcome;
       await directory.remember({ ...address, name: hello.name, hostId, secret, host: port.host, port: port.port });
     }
-    if (hello.sharedVolumes) await checkShared(this.#volumesDisk, welcome.platformId);
+    this.#volumesMark = undefined;
+    if (hello.sharedVolumes) {
+      await checkShared(this.#volumesDisk, welcome.platformId);
+      this.#volumesMark = welcome.platformId || undefined;
+    }
     const state = await this.#state();
     if (welcome.several !== true) await this.#endAstray(state.workers.map(({ worker }) => worker));
     told({ kind: "joined", host: hello.name, platform: address.url, workers: state.workers.length });

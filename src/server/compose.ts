@@ -54,7 +54,7 @@ import { makeShown } from "./shown.ts";
 import { databaseNotices, openState } from "./state.ts";
 import { openTelemetry, type Telemetry } from "./telemetry.ts";
 import { makeUpkeep } from "./upkeep.ts";
-import { openVolumesDisk, Volumes } from "./volumes.ts";
+import { knownMark, openVolumesDisk, Volumes } from "./volumes.ts";
 import { makeWebhooks } from "./webhooks.ts";
 import { WorkerWords } from "./worker-words.ts";
 
@@ -154,7 +154,7 @@ export async function compose(
     told: (line, facts) => log.error(line, facts),
   };
   const loginOf = (endpointId: string) => registryLogin(store, seal, endpointId);
-  const volumesDisk = openVolumesDisk(config.volumesDir, (line) => log.error(line), config.dataDir);
+  const volumesDisk = openVolumesDisk(config.volumesDir, (line) => log.error(line), knownMark(config));
   const local = makeDriver({
     ...{ config, socketPath, volumesDisk, containerCalls, artifacts, ledger, loginOf, hooks },
     platformUrl: urls.local,

@@ -8,7 +8,8 @@ import type { Store } from "../store/store.ts";
 import { volumeLimits } from "../upkeep/volume-limits.ts";
 import { DiskVolumes } from "../volumes/disk-volumes.ts";
 import { VolumeSizes } from "../volumes/volume-sizes.ts";
-import { VolumesMark } from "../volumes/volumes-mark.ts";
+import { rememberedMark, VolumesMark } from "../volumes/volumes-mark.ts";
+import type { Config } from "./config.ts";
 
 /** In the data directory, and in no backup: what is restored takes the folder that it finds. */
 const VOLUMES_RECORD = "volumes-folder.json";
@@ -22,16 +23,23 @@ interface VolumesNeeds {
   readonly onError: (name: string, error: unknown) => void;
 }
 
-/**
- * It is looked at now and then. `told` hears when it goes, and when it is back. `dataDir` is where it is remembered which folder that
- * is, unless it lies there itself.
- */
-export function openVolumesDisk(folder: string, told: (line: string) => void, dataDir = folder): NetworkFolder {
-  const mark = isWithin(folder, dataDir) ? undefined : new VolumesMark(folder, path.join(dataDir, VOLUMES_RECORD));
+/** What should stand in the folder of the volumes, unless it lies in the data directory. */
+export function knownMark({ volumesDir, dataDir }: Pick<Config, "volumesDir" | "dataDir">) {
+  if (isWithin(volumesDir, dataDir)) return async () => undefined;
+  return rememberedMark(volumesDir, path.join(dataDir, VOLUMES_RECORD));
+}
+
+/** It is looked at now and then. `told` hears when it goes, and when it is back. `known`: what should stand in its mark. */
+export function openVolumesDisk(
+  folder: string,
+  told: (line: string) => void,
+  known: () => Promise<string | undefined> = async () => undefined,
+): NetworkFolder {
+  const mark = new VolumesMark(folder, known);
   const disk = new NetworkFolder(folder, {
     patienceMs: VOLUMES_PATIENCE_MS,
     refusal: () => volumesAway(folder),
-    check: mark && (() => mark.check()),
+    check: () => mark.check(),
     told: (problem) => told(problem?.message ?? "The disk of the volumes is back."),
   });
   disk.watch(VOLUMES_LOOK_MS);

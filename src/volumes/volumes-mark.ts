@@ -1,6 +1,6 @@
 /**
- * A file in the folder of the volumes says whose they are, and one in the data directory which folder that was: one without the
- * file is another, such as that below a mount whose disk is not there. Volumes made there would hide, and be hidden, when it is back.
+ * A file in the folder of the volumes says whose they are: one without it is another folder, such as that below a mount whose disk is
+ * not there. Volumes made there would hide, and be hidden, when it is back.
  */
 
 import { randomUUID } from "node:crypto";
@@ -39,47 +39,51 @@ export async function markVolumes(folder: string): Promise<string> {
   return (await mark()) ?? "";
 }
 
+/**
+ * What stands in the folder, as the file `record` remembers it: a folder that is new is marked, and what it is to be known by from then
+ * on. Undefined: it takes no file.
+ */
+export function rememberedMark(folder: string, record: string): () => Promise<string | undefined> {
+  return oneTime(async () => {
+    const known = recorded((await ifThere(readFile(record, "utf8"))) ?? "");
+    if (known?.folder === folder) return known.id;
+    try {
+      const first = { folder, id: await markVolumes(folder) };
+      await writeFileAtomic(record, `${JSON.stringify(first)}\n`);
+      return first.id;
+    } catch (error) {
+      if (WRITES_NOTHING.has((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+      throw error;
+    }
+  });
+}
+
 export class VolumesMark {
   readonly #folder: string;
-  readonly #record: string;
-  readonly #known = oneTime(() => this.#recall());
+  readonly #known: () => Promise<string | undefined>;
   /** The file that was last found to be right. */
   #seen = "";
 
-  /** `record`: the file that remembers. */
-  constructor(folder: string, record: string) {
+  /** `known`: what should stand there; undefined: nobody knows. */
+  constructor(folder: string, known: () => Promise<string | undefined>) {
     this.#folder = folder;
-    this.#record = record;
+    this.#known = known;
   }
 
   /** Throws VOLUMES_AWAY when the folder is another one than it was. */
   async check(): Promise<void> {
     const file = path.join(this.#folder, VOLUMES_MARK);
     try {
-      const known = await this.#known();
-      if (known === undefined) return;
+      const id = await this.#known();
+      if (id === undefined) return;
       const facts = await ifThere(stat(file));
-      const seen = facts === undefined ? "" : `${facts.dev} ${facts.ino} ${facts.mtimeMs}`;
+      const seen = facts === undefined ? "" : `${id} ${facts.dev} ${facts.ino} ${facts.mtimeMs}`;
       if (seen !== "" && seen === this.#seen) return;
       const found = (await ifThere(readFile(file, "utf8")))?.trim();
-      if (found !== known.id) throw volumesElsewhere(this.#folder, file, known.id, found);
+      if (found !== id) throw volumesElsewhere(this.#folder, file, id, found);
       this.#seen = seen;
     } catch (error) {
       throw volumesFailed(this.#folder, error);
-    }
-  }
-
-  /** A folder that is new to the platform is what it is to know from then on. Undefined: it takes no file. */
-  async #recall(): Promise<Known | undefined> {
-    const known = recorded((await ifThere(readFile(this.#record, "utf8"))) ?? "");
-    if (known?.folder === this.#folder) return known;
-    try {
-      const first = { folder: this.#folder, id: await markVolumes(this.#folder) };
-      await writeFileAtomic(this.#record, `${JSON.stringify(first)}\n`);
-      return first;
-    } catch (error) {
-      if (WRITES_NOTHING.has((error as NodeJS.ErrnoException).code ?? "")) return undefined;
-      throw error;
     }
   }
 }

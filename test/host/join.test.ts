@@ -258,12 +258,16 @@ test("An agent that its platform lets go ends, also while the disk of its volume
   answer();
 });
 
-test("An agent whose folder of volumes is another one when it comes back says so, and waits for the right one", async (t) => {
+test("An agent whose folder of volumes becomes another one says so, and waits for the right one, also when it comes back", async (t) => {
   const { dir, end, join } = await openPlatformEnd(t);
   const mark = path.join(dir, ".svc-platform");
   writeFileSync(mark, PLATFORM_ID);
   const agent = join(["--shared-volumes", dir]);
   await end.up();
+  writeFileSync(mark, "another");
+  await eventually(() => assert.match(agent.stderr, /The folder of the volumes, \S+, is not the one that it was/));
+  writeFileSync(mark, PLATFORM_ID);
+  await eventually(() => assert.match(agent.stderr, /The disk of the volumes is back/));
   writeFileSync(mark, "another");
   end.cut();
   await eventually(() => assert.match(agent.stdout, /does not hold the platform's volumes\. Mount the folder/));

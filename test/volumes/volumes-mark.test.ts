@@ -3,13 +3,18 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, 
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { markVolumes, VolumesMark } from "../../src/volumes/volumes-mark.ts";
+import { markVolumes, rememberedMark, VolumesMark } from "../../src/volumes/volumes-mark.ts";
 
 function places(t: TestContext) {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-mark-"));
   t.after(() => rmSync(dir, { recursive: true }));
   const [folder, record] = ["volumes", "volumes-folder.json"].map((name) => path.join(dir, name)) as [string, string];
-  return { folder, record, file: path.join(folder, ".svc-platform"), open: () => new VolumesMark(folder, record) };
+  return {
+    folder,
+    record,
+    file: path.join(folder, ".svc-platform"),
+    open: () => new VolumesMark(folder, rememberedMark(folder, record)),
+  };
 }
 
 test("The folder of the first time is marked; without its mark it is another one, until that is back", async (t) => {
@@ -68,8 +73,9 @@ test("One that holds a mark already keeps it; another folder, and a record that 
   writeFileSync(record, "");
   await open().check();
   assert.equal(JSON.parse(readFileSync(record, "utf8")).id, "from-before");
-  const other = new VolumesMark(`${folder}-other`, record);
+  const elsewhere = `${folder}-other`;
+  const other = new VolumesMark(elsewhere, rememberedMark(elsewhere, record));
   await other.check();
-  assert.equal(JSON.parse(readFileSync(record, "utf8")).folder, `${folder}-other`);
-  assert.deepEqual(readdirSync(`${folder}-other`), [".svc-platform"]);
+  assert.equal(JSON.parse(readFileSync(record, "utf8")).folder, elsewhere);
+  assert.deepEqual(readdirSync(elsewhere), [".svc-platform"]);
 });
