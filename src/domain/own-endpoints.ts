@@ -18,3 +18,14 @@ export const ALONE: { readonly isMine: IsMine; readonly isLeaving: IsMine } = {
   isMine: ALL_MINE,
   isLeaving: () => false,
 };
+
+/**
+ * `ask`, of endpoints that are this platform's. Of others nothing is in memory here, and what is counted there would be nothing at all:
+ * whoever asks is sent to the one that has it.
+ */
+export function ofMine<T>(isMine: IsMine, ask: (endpointId: string) => T | Promise<T>) {
+  return async (endpointId: string): Promise<T> => {
+    if (!isMine(endpointId)) throw movedAway(endpointId);
+    return ask(endpointId);
+  };
+}

@@ -1,4 +1,5 @@
 /** What this platform answers others that share endpoints with it. */
+import { type IsMine, ofMine } from "../domain/own-endpoints.ts";
 import type { SeenWorker } from "../domain/worker.ts";
 import type { Managed } from "../gateway-link/managed.ts";
 import type { RecordStore } from "../history/record-store.ts";
@@ -19,17 +20,19 @@ interface ManagedNeeds {
   readonly series: SeriesStore;
   readonly records: RecordStore;
   readonly followed: Followed;
+  readonly isMine: IsMine;
 }
 
-export function managedHere({ home, queue, pool, link, logs, series, records, followed }: ManagedNeeds): Managed {
+export function managedHere(needs: ManagedNeeds): Managed {
+  const { home, queue, pool, link, logs, series, records, followed, isMine } = needs;
   return {
-    health: (endpointId) => pool.health(endpointId),
+    health: ofMine(isMine, (endpointId) => pool.health(endpointId)),
     forget: (endpointId) => queue.forget(endpointId),
     setSchedule: (endpointId, state) => queue.setSchedule(endpointId, state),
-    load(endpointId) {
+    load: ofMine(isMine, (endpointId) => {
       const { waitingRequests, running } = link.sample(endpointId);
       return { waitingRequests, running, oldestWaitMs: link.oldestWaitMs(endpointId) };
-    },
+    }),
     decisions: (endpointId) => pool.decisions(endpointId),
     waitingForRoom: () =>
       pool.waitingForRoom.map(({ endpointId, missing, reason }) => ({ endpointId, missing, reason })),

@@ -1,5 +1,6 @@
 /** What this process itself answers gateways with. */
 import type { KeyChecker } from "../domain/api-key.ts";
+import { type IsMine, ofMine } from "../domain/own-endpoints.ts";
 import type { EndpointFinder } from "../gateway/context.ts";
 import type { PeerCalls } from "../gateway/peer-calls.ts";
 import { PublicRate } from "../gateway/public-rate.ts";
@@ -44,5 +45,18 @@ export function ownBacking({ config, store, isSure, link, telemetry, clock, now,
     publicRate: new PublicRate(config.publicCallsMax, now),
     traces: telemetry.traces,
     requestEnded: telemetry.requestEnded,
+  };
+}
+
+/** The same where several platforms share the endpoints. */
+export function sharedBacking(backing: Backing, isMine: IsMine): Backing {
+  const { queue, workers } = backing;
+  return {
+    ...backing,
+    queue: { ...queue, counts: ofMine(isMine, queue.counts) },
+    workers: {
+      counts: ofMine(isMine, (endpointId) => workers.counts(endpointId)),
+      health: ofMine(isMine, (endpointId) => workers.health(endpointId)),
+    },
   };
 }

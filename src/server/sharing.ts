@@ -31,6 +31,7 @@ import { type OpenTraces, openTraces } from "../telemetry/tracing.ts";
 import { routedFront } from "./front.ts";
 import { shareReplicaCertificate } from "./identity.ts";
 import { MachineLinks, type MachineNeeds } from "./machine-links.ts";
+import { sharedBacking } from "./own-backing.ts";
 import { OwnShards } from "./own-shards.ts";
 import { platformDoor, sendCallersAway, whyAlone } from "./platform-door.ts";
 import { dialPlatform } from "./platform-link.ts";
@@ -153,7 +154,7 @@ export class Sharing {
 
   /** `caughtUp`: resolves when all that was committed to the store by then is known here. */
   async serve(
-    backing: Backing,
+    alone: Backing,
     store: Store,
     {
       caughtUp,
@@ -163,6 +164,7 @@ export class Sharing {
     const { config, log, own } = this.#needs;
     const { postgres, seal, owner } = this.#way;
     const { shards, route } = this;
+    const backing = sharedBacking(alone, shards.isMine);
     const gateways = platformDoor(backing, {
       ...{ config, own, store, gateway: this.#gateway, workersAt: this.#machines?.dial[0] },
       looks() {

@@ -47,8 +47,9 @@ export function makeShown(needs: ShownNeeds): { readonly shown: Shown; readonly 
     return { shown, managed: undefined };
   }
   const followed = new Followed({ logs: logs.store, events });
-  const { home, route } = sharing;
-  const managed = managedHere({ home, queue, pool, link, logs, series, records, followed });
+  const { home, route, shards } = sharing;
+  const { isMine } = shards;
+  const managed = managedHere({ home, queue, pool, link, logs, series, records, followed, isMine });
   asked.here = managed;
   const shown = {
     ...sharedView(route, asked, queue),

@@ -145,6 +145,42 @@ describe("three platforms that share the endpoints", { skip }, () => {
     for (const { said } of [second, third]) assert.deepEqual(errorsIn(said), [], "nobody minds that the others end");
   });
 
+  test("while endpoints move every platform says what is counted of them, and never that there is nothing", async (t) => {
+    const replicas = await startReplicas(t, servers, "shards_counted", SHARES);
+    const { first, call } = replicas;
+    const paths = await replicas.deploy(WORKER);
+    const doubles = Array.from({ length: QUEUED }, (_, n) => paths[`double-${n}`]!);
+    for (const at of doubles) {
+      const { status, text } = await call(first, `${at}/runsync`, { body: { input: { x: 1 } } });
+      assert.equal(status, 200, text);
+    }
+    const asked: { readonly url: string }[] = [first];
+    let goesOn = true;
+    const ask = async (at: string) => {
+      for (let n = 0; goesOn; n++) {
+        const { json, text } = await call(asked[n % asked.length]!, `${at}/health`);
+        assert.equal(json.jobs.completed, 1, text);
+        await breath();
+      }
+    };
+    const asks = Promise.all(doubles.map(ask));
+    const moves = async () => {
+      const second = await replicas.another();
+      asked.push(second);
+      await shared(first.dataDir, [first.url, second.url]);
+      asked.pop();
+      const { code, stderr } = await svc(["platform", "stop", "--data-dir", second.dataDir]);
+      assert.equal(code, 0, stderr);
+      await shared(first.dataDir, [first.url]);
+    };
+    try {
+      await Promise.race([asks, moves()]);
+    } finally {
+      goesOn = false;
+    }
+    await asks;
+  });
+
   test("two of three are killed under load, one after the other: no accepted job is lost, and none ends twice", async (t) => {
     const replicas = await startReplicas(t, servers, "shards_killed", SHARES);
     const { first, call } = replicas;
