@@ -178,6 +178,37 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
     assert.equal(await rows("two_owners", "SELECT count(*) FROM done_jobs"), `${endpoints.length}`);
   });
 
+  test("what runs is found and listed by each of them, whoever has it", async (t) => {
+    const url = await server.database("found");
+    const first = await openReplica(t, url, "a");
+    await has(first, 256);
+    const endpoints = Array.from({ length: 24 }, () => unique("endpoint"));
+    const ids = await Promise.all(
+      endpoints.map(async (e) => {
+        const { id } = await first.queue.enqueue(newJob(e));
+        assert.equal((await claimOne(first.queue, e)).jobId, id);
+        return id;
+      }),
+    );
+    const second = await openReplica(t, url, "b");
+    await has(second, (shards) => shards.length > 50);
+    const mine = new Set(second.queue.shards.ownership.in("OWNER"));
+    assert.equal(new Set(endpoints.map((e) => mine.has(shardOf(e)))).size, 2, "each has some of them");
+    for (const { queue } of [first, second]) {
+      const all = await queue.search({ states: ["IN_PROGRESS"], limit: 100 });
+      assert.deepEqual(all.jobs.map(({ id }) => id).sort(), ids.toSorted());
+      const some = await queue.search({ endpointIds: endpoints.slice(0, 9), limit: 100 });
+      assert.deepEqual(some.jobs.map(({ id }) => id).sort(), ids.slice(0, 9).sort());
+      for (const [n, e] of endpoints.entries()) {
+        const listed = await queue.list(e, { limit: 10 });
+        assert.deepEqual(
+          listed.map(({ id, state }) => [id, state]),
+          [[ids[n], "IN_PROGRESS"]],
+        );
+      }
+    }
+  });
+
   test("of shards that are given together, one that another took meanwhile stays that one's, with its counts", async (t) => {
     const url = await server.database("together");
     const first = await openReplica(t, url, "a");

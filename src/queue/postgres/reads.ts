@@ -5,6 +5,7 @@ import { bySeq, DELAYED, expiredJob, IN_PROGRESS, IN_QUEUE, jobOfRow, textOf } f
 import type { Job, JobReader } from "../queue.ts";
 import type { PostgresCore } from "./core.ts";
 import type { EndpointNames } from "./endpoint-names.ts";
+import { inShards, shardOfNumber } from "./ownership.ts";
 import { type ListedRow, TABLES } from "./rows.ts";
 
 const FIND = [TABLES.open, TABLES.done]
@@ -150,8 +151,14 @@ export async function newest(
   const last = ({ columns, table }: (typeof TABLES)["open"], where: string) =>
     lists.push(`(SELECT ${columns} FROM ${table} WHERE ${where} AND seq < $1 ORDER BY seq DESC LIMIT $2)`);
   const running = [...core.live.running.values()].filter((job) => endpoints.includes(job.endpoint.number));
+  const elsewhere = endpoints.filter((number) => !core.ownership.has(shardOfNumber(number)));
   for (const state of states) {
-    if (state === IN_PROGRESS) last(TABLES.open, "seq = ANY($3)");
+    if (state === IN_PROGRESS) {
+      last(TABLES.open, "seq = ANY($3)");
+      // Of others' it is not in memory which they are.
+      const where = `state = ${IN_PROGRESS} AND endpoint = ANY('{${elsewhere.join(",")}}')`;
+      if (elsewhere.length > 0) last(TABLES.open, `${where} AND ${inShards("seq", elsewhere.map(shardOfNumber))}`);
+    }
     for (const endpoint of endpoints) {
       const of = `endpoint = ${endpoint} AND state = ${state}`;
       if (state === IN_QUEUE) {
