@@ -302,7 +302,10 @@ export interface ScheduleBook {
 
 /** Upkeep, called by the reconcilers. */
 export interface JobUpkeep {
-  /** The jobs of the endpoint that wait now are FAILED with `error`, those that come later wait. Resolves how many they were. */
+  /**
+   * The jobs of the endpoint that wait now are FAILED with `error`, those that come later wait. Resolves how many they were. Where several
+   * platforms share the endpoints, those that another has by then are left to it, and 0 is resolved.
+   */
   failQueued(endpointId: string, workerId: string, error: string): Promise<number>;
   /** The same for jobs of /runsync whose callers wait still. */
   failAwaited(endpointId: string, workerId: string, error: string): Promise<number>;

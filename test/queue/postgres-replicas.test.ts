@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, type TestContext, test } from "node:test";
 import type { SvcError } from "../../src/domain/errors.ts";
+import { DELETE_BATCH_ROWS } from "../../src/domain/limits.ts";
 import { shardOf } from "../../src/queue/postgres/ownership.ts";
 import type { JobQueue } from "../../src/queue/queue.ts";
 import { newJob, unique } from "../conformance/queue.ts";
@@ -231,6 +232,49 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
     assert.equal(counted, "b 1, c 255");
     const queued = "SELECT string_agg(in_queue::text, ' ' ORDER BY in_queue) FROM queue_endpoints";
     assert.equal(await rows("together", queued), "1 7");
+  });
+
+  test("jobs are deleted, or fail, batch by batch also while their shard is given: whoever does it hears where the rest is", async (t) => {
+    const url = await server.database("between");
+    const first = await openReplica(t, url, "a");
+    await has(first, 256);
+    const [purged, failed] = [unique("endpoint"), unique("endpoint")];
+    // Three batches each.
+    const count = 2 * DELETE_BATCH_ROWS + 1;
+    for (const e of [purged, failed]) {
+      await Promise.all(Array.from({ length: count }, () => first.queue.enqueue(newJob(e))));
+    }
+    const second = await openReplica(t, url, "b");
+    await first.queue.shards.look();
+    const asks = [
+      assert.rejects(first.queue.purge(purged), MOVED),
+      // Those that wait elsewhere are not its own to fail.
+      first.queue.failQueued(failed, "w", "broken"),
+    ];
+    first.queue.shards.tell({ type: "drain", now: performance.now() });
+    await Promise.all(asks);
+    await has(second, 256);
+    assert.ok((await second.queue.purge(purged)) > 0);
+    assert.ok((await second.queue.counts(failed)).inQueue > 0);
+  });
+
+  test("an endpoint is forgotten also while its shard is given: by whoever has it then, and nothing else is held up", async (t) => {
+    const url = await server.database("forgotten");
+    const first = await openReplica(t, url, "a");
+    await has(first, 256);
+    const e = unique("endpoint");
+    const { id } = await first.queue.enqueue(newJob(e));
+    assert.equal(await first.queue.finish(await claimOne(first.queue, e), COMPLETED), true);
+    const second = await openReplica(t, url, "b");
+    await first.queue.shards.look();
+    const forgets = assert.rejects(first.queue.forget(e), MOVED);
+    first.queue.shards.tell({ type: "drain", now: performance.now() });
+    await forgets;
+    await has(second, 256);
+    assert.equal((await second.queue.find(id))?.state, "COMPLETED");
+    await second.queue.forget(e);
+    assert.equal(await second.queue.find(id), undefined);
+    assert.deepEqual(await second.queue.endpointIds(), []);
   });
 
   test("callers who wait for a job of a shard that is given hear of it", async (t) => {

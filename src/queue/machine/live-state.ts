@@ -4,6 +4,7 @@
  */
 import { JOB_STATES } from "../../domain/job.ts";
 import { LEASE_MS } from "../../domain/limits.ts";
+import { movedAway } from "../../domain/own-endpoints.ts";
 import type { Claim, ClaimedJob, Job, JobCounts } from "../queue.ts";
 import {
   type Body,
@@ -160,10 +161,12 @@ export class LiveState {
     return endpoint;
   }
 
+  /** Throws MOVED when its rows are another's to change. */
   of(number: number): EndpointState {
     const endpoint = this.#byNumber.get(number);
-    if (endpoint === undefined) throw new Error(`queue: no endpoint has the number ${number}`);
-    return endpoint;
+    if (endpoint !== undefined) return endpoint;
+    const id = this.#elsewhere.get(number);
+    throw id === undefined ? new Error(`queue: no endpoint has the number ${number}`) : movedAway(id);
   }
 
   /** The endpoint has a row now. Part of a batch. */
@@ -199,10 +202,8 @@ export class LiveState {
 
   /** 0 while it has no row that is known. */
   numberOf(id: string): number {
-    const number = this.endpoints.get(id)?.number ?? 0;
-    if (number > 0) return number;
-    for (const [elsewhere, name] of this.#elsewhere) if (name === id) return elsewhere;
-    return 0;
+    const here = this.endpoints.get(id)?.number ?? 0;
+    return here > 0 ? here : ([...this.#elsewhere].find(([, name]) => name === id)?.[0] ?? 0);
   }
 
   /** Of all endpoints whose rows are known. */

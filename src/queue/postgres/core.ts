@@ -232,8 +232,8 @@ export class PostgresCore extends QueueMachine {
   }
 
   changed(record: JobRecord): void {
-    this.unit.jobs.add(record);
     this.counted(this.live.of(record.endpoint));
+    this.unit.jobs.add(record);
   }
 
   counted(endpoint: EndpointState): void {

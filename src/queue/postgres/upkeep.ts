@@ -1,7 +1,8 @@
 /** Deletions, in small batches so that a million jobs hold up nobody; and leases that passed. */
+import { isMoved } from "../../domain/errors.ts";
 import { isRunsyncJob } from "../../domain/job.ts";
 import { DELETE_BATCH_ROWS } from "../../domain/limits.ts";
-import { DELAYED, IN_PROGRESS, IN_QUEUE } from "../machine/job-row.ts";
+import { type Body, DELAYED, IN_PROGRESS, IN_QUEUE } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
 import type { RunningJobs } from "../machine/running-jobs.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
@@ -73,7 +74,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       const find = waiting(endpoint);
       return bodies.reason(endpointId, error, (stored) =>
-        forAll(IN_QUEUE, find, (job) => failQueuedJob(core, job, workerId, stored)),
+        unlessMoved(forAll(IN_QUEUE, find, (job) => failQueuedJob(core, job, workerId, stored))),
       );
     },
 
@@ -81,24 +82,17 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.inQueue === 0) return 0;
       const awaited = () => [...new Set([...core.finals.jobIds(), ...core.chunks.jobIds()])].filter(isRunsyncJob);
-      return bodies.reason(endpointId, error, (stored) =>
-        core.keep(
-          () => {
-            const jobs = awaited().flatMap((id) => core.record(id) ?? []);
-            const there = jobs.filter(
-              (job) => job.endpoint === endpoint.number && job.state === IN_QUEUE && !job.isGone,
-            );
-            for (const job of there) failQueuedJob(core, job, workerId, stored);
-            return there.length;
-          },
-          {
-            load: async (query) => {
-              const unknown = awaited().filter((id) => core.record(id) === undefined);
-              for (const row of await waitingNamed(query, endpoint.number, unknown)) core.adopt(row, "open");
-            },
-          },
-        ),
-      );
+      const failAll = (stored: Body) => () => {
+        const jobs = awaited().flatMap((id) => core.record(id) ?? []);
+        const there = jobs.filter((job) => job.endpoint === endpoint.number && job.state === IN_QUEUE && !job.isGone);
+        for (const job of there) failQueuedJob(core, job, workerId, stored);
+        return there.length;
+      };
+      const load = async (query: Query) => {
+        const unknown = awaited().filter((id) => core.record(id) === undefined);
+        for (const row of await waitingNamed(query, endpoint.number, unknown)) core.adopt(row, "open");
+      };
+      return bodies.reason(endpointId, error, (stored) => unlessMoved(core.keep(failAll(stored), { load })));
     },
 
     async expireLeases() {
@@ -160,8 +154,18 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
       core.failedSince.delete(endpoint);
       core.expiredSince.delete(endpoint);
       await core.keep(() => {
+        // A batch with a shard of another is not carried out, however often it is tried.
+        core.check(endpointId);
         if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress === 0) core.removed(endpoint);
       });
     },
   };
+}
+
+/** Resolves 0 when another has the jobs by now: they are its to fail. */
+function unlessMoved(failing: Promise<number>): Promise<number> {
+  return failing.catch((error) => {
+    if (isMoved(error)) return 0;
+    throw error;
+  });
 }
