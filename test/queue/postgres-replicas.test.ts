@@ -277,6 +277,33 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
     assert.deepEqual(await second.queue.endpointIds(), []);
   });
 
+  test("chunks that are taken just while their shard is given come once, from one or the other", async (t) => {
+    const url = await server.database("chunks");
+    const first = await openReplica(t, url, "a");
+    await has(first, 256);
+    const ids = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const e = unique("endpoint");
+        const { id } = await first.queue.enqueue(newJob(e));
+        const claim = await claimOne(first.queue, e);
+        await first.queue.chunk(claim, Buffer.from("1"));
+        return id;
+      }),
+    );
+    const second = await openReplica(t, url, "b");
+    await first.queue.shards.look();
+    const taken = Promise.allSettled(ids.map((id) => first.queue.takeChunks(id, 0)));
+    first.queue.shards.tell({ type: "drain", now: performance.now() });
+    const answers = await taken;
+    await has(second, 256);
+    for (const [n, answer] of answers.entries()) {
+      if (answer.status === "rejected") assert.equal(answer.reason.code, "MOVED");
+      const here = answer.status === "fulfilled" ? answer.value!.chunks.length : 0;
+      const there = (await second.queue.takeChunks(ids[n]!, 0))!.chunks.length;
+      assert.equal(here + there, 1, `${here} here, ${there} there`);
+    }
+  });
+
   test("callers who wait for a job of a shard that is given hear of it", async (t) => {
     const url = await server.database("waits");
     const first = await openReplica(t, url, "a");

@@ -45,13 +45,13 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
     try {
       const taken = await core.run(
         ({ row, rows, more }: Chunks) => {
+          core.checkNumber(endpoint);
           // Another may have taken them in this batch, or the job may have begun anew.
           const until = core.unit.chunksOut.get(seq) ?? 0;
           const left = rows.filter(({ n }) => n > until);
           const last = left.at(-1);
           if (last !== undefined) {
             core.unit.chunksOut.set(seq, last.n);
-            core.checkNumber(endpoint);
             const state = live.of(endpoint);
             core.counted(state);
             live.chunks(state, id, -left.reduce((sum, { bytes }) => sum + costOf(bytes), 0));
