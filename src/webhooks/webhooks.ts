@@ -8,6 +8,7 @@
  * What is being sent is known only here: after a crash it is due again. One receiver gets a part of the places, so
  * that a slow one does not hold up the others. Nothing here changes a job.
  */
+import { isMoved } from "../domain/errors.ts";
 import { isFinal } from "../domain/job.ts";
 import {
   WEBHOOK_CHECK_MS,
@@ -88,8 +89,12 @@ export class Webhooks {
   }
 
   #start(delivery: Delivery): void {
+    const { log } = this.#deps;
     const done = this.#deliver(delivery)
-      .catch((error: unknown) => this.#deps.log.error("a webhook could not be settled", { job: delivery.jobId, error }))
+      .catch((error: unknown) => {
+        // The platform that has its job by now delivers it, perhaps once more.
+        if (!isMoved(error)) log.error("a webhook could not be settled", { job: delivery.jobId, error });
+      })
       .then(() => {
         this.#sending.delete(delivery.id);
         this.nudge();

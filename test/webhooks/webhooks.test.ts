@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { WEBHOOK_BODY_MAX_BYTES, WEBHOOKS_AT_ONCE, WEBHOOKS_AT_ONCE_PER_HOST } from "../../src/domain/limits.ts";
+import { movedAway } from "../../src/domain/own-endpoints.ts";
 import { checkedJobJson } from "../../src/gateway/job-json.ts";
 import type { NewJob, Outcome } from "../../src/queue/queue.ts";
 import { openWebhookSecret } from "../../src/webhooks/message.ts";
@@ -111,6 +112,24 @@ async function settled(under: SqliteQueueUnderTest, clock: { now: number }): Pro
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
+
+test("A webhook whose job another platform has by the time that it is delivered is that one's to deliver, and no error", async (t) => {
+  const to = await receiver(t, ok);
+  const under = await openTestQueue({ now: 1_700_000_000_000 });
+  t.after(() => under.close());
+  const failures = [movedAway("e"), new Error("it broke")];
+  const settleDelivery: WebhooksDeps["queue"]["settleDelivery"] = (id, retryAt) => {
+    const failure = failures.shift();
+    return failure === undefined ? under.queue.settleDelivery(id, retryAt) : Promise.reject(failure);
+  };
+  const { logged, state } = await platform(t, { queue: { ...under.queue, settleDelivery } });
+  await finished(under, { webhook: to.url });
+  state.webhooks.nudge();
+  for (const _ of [1, 2, 3]) await to.next();
+  await state.webhooks.stop();
+  assert.equal(logged.length, 1, logged.join("\n"));
+  assert.match(logged[0]!, /could not be settled/);
+});
 
 test("a webhook is the job object with input and webhook, signed so that the documented check accepts it", async (t) => {
   const hook = await receiver(t, ok);
