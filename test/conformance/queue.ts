@@ -1079,6 +1079,47 @@ function upkeep(
 ): void {
   const queue = () => under().queue;
 
+  test("a job that ends just while its endpoint is forgotten leaves nothing that keeps the queue from being opened", async () => {
+    const turns = async (count: number) => {
+      for (let n = 0; n < count; n++) await setImmediate();
+    };
+    const endpoints = Array.from({ length: 40 }, () => unique("endpoint"));
+    const ids: string[] = [];
+    for (const [n, e] of endpoints.entries()) {
+      const ends = (async () => {
+        for (let job = 0; job < 12; job++) {
+          const id = await enqueued(e);
+          ids.push(id);
+          await turns((n + job) % 4);
+          await under().queue.cancel(id);
+          await turns(((n >> 2) + job) % 3);
+        }
+      })();
+      const forgets = (async () => {
+        for (let time = 0; time < 3; time++) await under().queue.forget(e);
+      })();
+      await Promise.all([ends, forgets]);
+    }
+    await under().reopen();
+    const { queue } = under();
+    for (const id of ids) assert.ok(["CANCELLED", undefined].includes((await queue.find(id))?.state));
+    for (const e of endpoints) await queue.forget(e);
+    for (const id of ids) assert.equal(await queue.find(id), undefined);
+  });
+
+  test("a job whose id there is already is refused alone: a claim that the same batch serves is served", async () => {
+    const [e, other] = [unique("endpoint"), unique("endpoint")];
+    const id = await enqueued(other);
+    // What waits is not in memory then.
+    await under().reopen();
+    const claims = claimOne(e);
+    const { queue } = under();
+    const [again, fresh] = await Promise.allSettled([queue.enqueue(newJob(other, { id })), enqueued(e)]);
+    assert.ok(again.status === "rejected" && again.reason.code === "CONFLICT", JSON.stringify(again));
+    assert.ok(fresh.status === "fulfilled", JSON.stringify(fresh));
+    assert.equal((await claims).jobId, fresh.value);
+  });
+
   test("a claim whose lease passed is lost; a renewed one is not", async () => {
     const e = unique("endpoint");
     clock.now += LEASE_MS;

@@ -27,6 +27,11 @@ const SAID = new Set(["MOVED", "SHUTTING_DOWN", "CONFLICT"]);
 const SMALL = Buffer.from('{"ok":true}');
 const LARGE = Buffer.from(JSON.stringify("x".repeat(INLINE_BODY_MAX_BYTES + 1)));
 
+/** All that rows name. */
+const REFS = `SELECT coalesce(json_agg(ref), '[]') FROM (SELECT unnest(ARRAY[input_ref, output_ref]) AS ref FROM open_jobs
+  UNION ALL SELECT unnest(ARRAY[input_ref, output_ref, error_ref]) FROM done_jobs UNION ALL SELECT ref FROM job_chunks) r
+  WHERE ref IS NOT NULL`;
+
 const chance = (of: number) => Math.random() < of;
 const any = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)]!;
 const bytes = () => (chance(0.1) ? LARGE : SMALL);
@@ -211,5 +216,12 @@ describe("replicas that come and leave", { skip }, () => {
       );
       assert.equal(`${inQueue} ${delayed} ${inProgress}`, rows);
     }
+    for (const table of ["open_jobs", "done_jobs", "expired_jobs"]) {
+      const lone = `SELECT count(*) FROM ${table} j WHERE NOT EXISTS (SELECT FROM queue_endpoints q WHERE q.number = j.endpoint)`;
+      assert.equal(await server.sql(lone, "moves"), "0", `${table}: each is of an endpoint`);
+    }
+    const refs = JSON.parse(await server.sql(REFS, "moves")) as string[];
+    t.diagnostic(`${refs.length} large bodies`);
+    for (const ref of refs) assert.notEqual(await bodies.get(ref), undefined, `${ref} is there`);
   });
 });

@@ -31,6 +31,7 @@ export interface Outage {
 
 const DEADLOCK = "40P01";
 const SERIALIZATION = "40001";
+const UNIQUE_VIOLATION = "23505";
 /** A named statement is not known: something between passes the statements of one session to several. */
 const NO_STATEMENT = new Set(["26000", "42P05"]);
 
@@ -254,6 +255,11 @@ export async function inTransaction<T>(query: Query, work: (query: Query) => Pro
     if (!isConnectionLost(error)) await query("ROLLBACK");
     throw error;
   }
+}
+
+/** A row that is there already has the same key. */
+export function isCollision(error: unknown): boolean {
+  return (error as { cause?: { code?: string } }).cause?.code === UNIQUE_VIOLATION;
 }
 
 function reasonOf(error: unknown): unknown {

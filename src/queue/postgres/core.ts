@@ -12,7 +12,7 @@ import type { StoredBodies } from "../machine/stored-bodies.ts";
 import { RecordsAtHand } from "./at-hand.ts";
 import { Batches, ShardsLost, seenOf } from "./batches.ts";
 import { BodyNames } from "./body-names.ts";
-import { type Connections, inSnapshot, type Query } from "./connection.ts";
+import { type Connections, inSnapshot, isCollision, type Query } from "./connection.ts";
 import { EarlyJobs, type EarlyOptions } from "./early-jobs.ts";
 import { Heads } from "./heads.ts";
 import { type LoadedState, type LoadScope, loadState } from "./load.ts";
@@ -24,8 +24,6 @@ import { type JobRecord, type ReadRow, recordOf } from "./records.ts";
 import { forgetReplica, type Last, takeShards } from "./takeover.ts";
 import { Unit } from "./unit.ts";
 import { wakeGone, wakeMoved } from "./wake.ts";
-
-const UNIQUE_VIOLATION = "23505";
 
 export class PostgresCore extends QueueMachine {
   readonly db: Connections;
@@ -94,7 +92,7 @@ export class PostgresCore extends QueueMachine {
       },
       committed: () => this.#committed(),
       rolledBack: (error) => this.#rolledBack(error),
-      isCollision: (error) => (error as { cause?: { code?: string } }).cause?.code === UNIQUE_VIOLATION,
+      isCollision,
       isToRepeat: (error) => error instanceof ShardsLost,
     });
   }
@@ -336,11 +334,12 @@ export class PostgresCore extends QueueMachine {
 
   async #rolledBack(error: unknown): Promise<unknown> {
     const isLost = error instanceof ShardsLost;
-    const reason = this.takeBack(error, isLost);
+    const reason = this.takeBack(error, isLost || isCollision(error));
     this.early.over();
     this.unit = new Unit();
     if (isLost) this.#leave(error.shards);
     await this.readAgain();
+    if (!isLost) this.feedStarving();
     return reason;
   }
 

@@ -49,9 +49,15 @@ export async function trimFailed(core: PostgresCore, { number }: EndpointState, 
   return deleted;
 }
 
-export async function forgetDone(core: PostgresCore, { number }: EndpointState): Promise<void> {
+export async function forgetDone(core: PostgresCore, number: number): Promise<void> {
   await sweep(core, false, () => "d.endpoint = $1", [number]);
   await inBatches(core, () => ["endpoint = $1", [number]]);
+}
+
+export async function hasFinal(query: Query, endpoint: number): Promise<boolean> {
+  const any = ["done_jobs", "expired_jobs"].map((table) => `EXISTS (SELECT FROM ${table} WHERE endpoint = $1)`);
+  const [row] = await query<{ there: boolean }>(`SELECT ${any.join(" OR ")} AS there`, [endpoint]);
+  return row!.there;
 }
 
 /** Drops what was kept of expired jobs long enough, and of each endpoint and state the oldest of too many. */

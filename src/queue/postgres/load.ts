@@ -57,9 +57,12 @@ export async function loadState(query: Query, { epochOf, shards, writer }: LoadS
     const row = byNumber.get(number);
     if (row !== undefined) for (const [index, name] of COUNTED.entries()) row[name] = values[index]!;
   }
-  const runningRows = await query<ReadRow>(LOADS.running(of("seq")));
-  const files = await query<{ endpoint: number; refs: (string | null)[] }>(LOADS.files(of("seq")));
-  const streams = await query<{ id: string; endpoint: number; chunks: number; bytes: number }>(
+  // What lost its endpoint, as earlier versions left some, is nobody's, and keeps nothing else from being read.
+  const ofEndpoints = async <Row extends { readonly endpoint: number }>(load: string) =>
+    (await query<Row>(load)).filter(({ endpoint }) => byNumber.has(endpoint));
+  const runningRows = await ofEndpoints<ReadRow>(LOADS.running(of("seq")));
+  const files = await ofEndpoints<{ endpoint: number; refs: (string | null)[] }>(LOADS.files(of("seq")));
+  const streams = await ofEndpoints<{ id: string; endpoint: number; chunks: number; bytes: number }>(
     LOADS.streams(of("seq")),
   );
   const rows = [...byNumber.values()];

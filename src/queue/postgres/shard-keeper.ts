@@ -152,7 +152,7 @@ export class ShardKeeper {
         return;
       }
       case "load":
-        await memory.load(action.shards);
+        await this.#load(action.shards);
         return this.tell({ type: "loaded", shards: action.shards });
       case "give": {
         const { shards, to } = action;
@@ -166,6 +166,20 @@ export class ShardKeeper {
         return this.tell({ type: "dropped", shards: action.shards });
       case "forget":
         await this.#inTurn(() => rows.forget(action.replica)).catch(() => {});
+    }
+  }
+
+  /** Nobody else takes them meanwhile: what failed is tried again after a beat. */
+  async #load(shards: readonly ShardHold[]): Promise<void> {
+    const { memory, own, pause } = this.#options;
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      try {
+        return await memory.load(shards);
+      } catch (error) {
+        own(Promise.reject(error));
+        await pause(REPLICA_BEAT_MS, signal);
+      }
     }
   }
 

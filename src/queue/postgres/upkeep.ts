@@ -10,7 +10,7 @@ import type { JobUpkeep, Queue } from "../queue.ts";
 import { failQueuedJob } from "./changes.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
-import { forgetDone, sweepExpired, trimExpired, trimFailed } from "./done-jobs.ts";
+import { forgetDone, hasFinal, sweepExpired, trimExpired, trimFailed } from "./done-jobs.ts";
 import { OrphanedBodies } from "./orphans.ts";
 import { shardOf } from "./ownership.ts";
 import { rollPartitions } from "./partitions.ts";
@@ -139,25 +139,38 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
       });
       const endpoint = live.endpoints.get(endpointId);
       if (endpoint === undefined || endpoint.number === 0) return;
+      const { number } = endpoint;
       await core.keep(() => {
         for (const job of [...live.running.values()]) {
-          if (job.endpoint !== endpoint) continue;
+          if (job.endpoint.number !== number) continue;
           live.running.delete(job.id);
-          live.count(endpoint, IN_PROGRESS, job.lowPriority, -1);
-          core.dropChunks(job.seq, job.id, endpoint, job.chunkBytes);
-          core.unnamed(endpoint, job.outputFile);
+          live.count(job.endpoint, IN_PROGRESS, job.lowPriority, -1);
+          core.dropChunks(job.seq, job.id, job.endpoint, job.chunkBytes);
+          core.unnamed(job.endpoint, job.outputFile);
           core.delete(core.record(job.id)!);
         }
       });
       await deleteAllWaiting(endpoint);
-      await forgetDone(core, endpoint);
+      // A job may end meanwhile: a row without its endpoint could not be read, not even by who takes the shard.
+      for (let isOver = false; !isOver; ) {
+        await forgetDone(core, number);
+        isOver = await core.keep(
+          (hasEnded: boolean) => {
+            // A batch with a shard of another is not carried out, however often it is tried.
+            core.check(endpointId);
+            // After a batch that failed it is another object.
+            const still = live.endpoints.get(endpointId);
+            if (still === undefined || still.number !== number) return true;
+            if (still.inQueue + still.delayed + still.inProgress > 0) return true;
+            if (hasEnded || core.unit.endpoints.has(still)) return false;
+            core.removed(still);
+            return true;
+          },
+          { load: (query) => hasFinal(query, number) },
+        );
+      }
       core.failedSince.delete(endpoint);
       core.expiredSince.delete(endpoint);
-      await core.keep(() => {
-        // A batch with a shard of another is not carried out, however often it is tried.
-        core.check(endpointId);
-        if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress === 0) core.removed(endpoint);
-      });
     },
   };
 }

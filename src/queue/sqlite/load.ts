@@ -1,21 +1,29 @@
 /** What the queue keeps in memory, read from its rows. */
+import type { StatementSync } from "node:sqlite";
 import { STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
 import type { JobRow } from "../machine/job-row.ts";
 import type { StoredState } from "../machine/live-state.ts";
 import type { Statements } from "./statements.ts";
 
 export function storedState(sql: Statements): StoredState {
+  type Endpoint = StoredState["endpoints"] extends Iterable<infer One> ? One : never;
   type Count = { endpoint: number; low_priority?: number; state: number; n: number };
   type Stream = { id: string; endpoint: number; chunks: number; bytes: number };
-  const counts = [sql.queuedCounts, sql.delayedCounts, sql.finalCounts].flatMap((counted) => counted.all());
+  type File = { endpoint: number; reference: string };
+  const endpoints = sql.endpoints.all() as unknown as Endpoint[];
+  const known = new Set(endpoints.map(({ number }) => number));
+  // What lost its endpoint, as earlier versions left some, is nobody's, and keeps nothing else from being read.
+  const ofEndpoints = <Row extends { readonly endpoint: number }>(...reads: readonly StatementSync[]) =>
+    (reads.flatMap((read) => read.all()) as unknown as Row[]).filter(({ endpoint }) => known.has(endpoint));
+  const counts = ofEndpoints<Count>(sql.queuedCounts, sql.delayedCounts, sql.finalCounts);
   return {
-    endpoints: sql.endpoints.all() as unknown as StoredState["endpoints"],
-    counts: (counts as unknown as Count[]).map(({ endpoint, low_priority, state, n }) => {
+    endpoints,
+    counts: counts.map(({ endpoint, low_priority, state, n }) => {
       return { endpoint, state, lowPriority: low_priority === 1, n };
     }),
-    running: sql.runningRows.all() as unknown as (JobRow & { outputFile: string | null })[],
-    files: sql.fileReferences.all() as unknown as StoredState["files"],
-    streams: (sql.chunkBytes.all() as unknown as Stream[]).map(({ id, endpoint, chunks, bytes }) => {
+    running: ofEndpoints<JobRow & { outputFile: string | null }>(sql.runningRows),
+    files: ofEndpoints<File>(sql.fileReferences),
+    streams: ofEndpoints<Stream>(sql.chunkBytes).map(({ id, endpoint, chunks, bytes }) => {
       return { id, endpoint, bytes: bytes + chunks * STREAM_CHUNK_COST_BYTES };
     }),
   };

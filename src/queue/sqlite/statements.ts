@@ -97,6 +97,8 @@ export function prepareStatements(db: DatabaseSync) {
     queuedUpTo: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_queued WHERE endpoint = ? AND state = 0 AND seq <= ?
       LIMIT ?`),
     anyFinal: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state > 1 LIMIT ?`),
+    hasFinal: prepare(`SELECT 1 FROM jobs INDEXED BY jobs_final WHERE endpoint = ?1 AND state > 1
+      UNION ALL SELECT 1 FROM expired_jobs WHERE endpoint = ?1 LIMIT 1`),
     expiredQueued: prepare(`SELECT ${META} FROM jobs INDEXED BY jobs_queued_expiring WHERE state = 0 AND expires_at <= ?
       ORDER BY expires_at LIMIT ?`),
     finalAfter: prepare(`SELECT seq FROM jobs INDEXED BY jobs_final WHERE endpoint = ? AND state = ? AND state > 1

@@ -153,13 +153,18 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies, running: Runn
       });
       await deleteAll(() => sql.queuedUpTo.all(endpoint.number, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS), false);
       await deleteAll(delayed(endpoint), false);
-      await deleteAll(() => sql.anyFinal.all(endpoint.number, DELETE_BATCH_ROWS), false);
-      await forgetExpired(core, endpoint);
-      await core.run(() => {
-        if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress > 0) return;
-        sql.deleteEndpoint.run(endpoint.number);
-        live.removed(endpoint);
-      });
+      // A job may end meanwhile: a row without its endpoint could not be read, not even at the next start.
+      for (let isOver = false; !isOver; ) {
+        await deleteAll(() => sql.anyFinal.all(endpoint.number, DELETE_BATCH_ROWS), false);
+        await forgetExpired(core, endpoint);
+        isOver = await core.run(() => {
+          if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress > 0) return true;
+          if (sql.hasFinal.get(endpoint.number) !== undefined) return false;
+          sql.deleteEndpoint.run(endpoint.number);
+          live.removed(endpoint);
+          return true;
+        });
+      }
     },
   };
 }
