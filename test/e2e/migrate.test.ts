@@ -24,6 +24,7 @@ import { findS3, type S3Server, startS3 } from "../s3.ts";
 import { embeddedOnly } from "../servers.ts";
 import { type CliResult, project, svc, tempDir } from "./platform.ts";
 import { startPlatformProcess } from "./platform-process.ts";
+import { TcpWay } from "./replicas.ts";
 
 const [postgres, s3] = await Promise.all([findPostgres(), findS3()]);
 const skip =
@@ -34,6 +35,8 @@ const BASE = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, CI: 
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into any answer
 type Answered = Record<string, any>;
 const BIG = "x".repeat(200_000);
+/** Of the statement that counts the jobs in the database. */
+const COUNTS = "FILTER (WHERE webhook";
 
 const files = (laterWorkers: number) => ({
   "tasks.py": `import os
@@ -86,6 +89,13 @@ async function openHome(t: TestContext) {
   return { dir, dataDir, cwd, start, migrate };
 }
 
+interface Place {
+  readonly name: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** To the database. */
+  readonly way: TcpWay;
+}
+
 type Home = Awaited<ReturnType<typeof openHome>>;
 
 /** Deployed, called, failed, and with a job that waits. */
@@ -121,16 +131,19 @@ describe("svc platform migrate", { skip }, () => {
 
   let places = 0;
   /** Empty ones. */
-  const place = async () => {
+  const place = async (t: TestContext): Promise<Place> => {
     const name = `place_${++places}`;
-    const url = await database.database(name);
-    return { name, env: { ...bucket.env, SVC_S3_PREFIX: name, SVC_DATABASE_URL: url } as Record<string, string> };
+    const url = new URL(await database.database(name));
+    const way = await TcpWay.open(t, Number(url.port));
+    url.port = `${way.port}`;
+    return { name, way, env: { ...bucket.env, SVC_S3_PREFIX: name, SVC_DATABASE_URL: url.href } };
   };
 
   test("all that a platform has is in the database and the bucket, and back on the disk, however often the command is killed", async (t) => {
     const home = await openHome(t);
     const { at, jobs, audit, deploys } = await filled(home);
-    const { name, env } = await place();
+    const to = await place(t);
+    const { name, env } = to;
     const { dataDir } = home;
 
     const dry = await home.migrate(["--dry-run", "--json"], env);
@@ -140,7 +153,7 @@ describe("svc platform migrate", { skip }, () => {
     assert.equal(existsSync(path.join(dataDir, "platform.db")), true);
     assert.equal(await database.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", name), "0");
 
-    await killedAtEachStep(t, home, [], env);
+    await killedAtEachStep(t, home, [], to);
     const facts = JSON.parse(await ok(home.migrate(["--json"], env)));
     assert.deepEqual([facts.jobs.open, facts.jobs.done, facts.jobs.bodies, facts.jobs.lostBodies], [1, 2, 3, 0]);
     assert.deepEqual([facts.resumed, facts.layers.missing], [true, 0]);
@@ -178,7 +191,7 @@ describe("svc platform migrate", { skip }, () => {
     const second = await platform.call(`${at("later")}/run`, { input: { text: "four" } });
     await platform.stop();
 
-    await killedAtEachStep(t, home, ["--to", "disk"], env);
+    await killedAtEachStep(t, home, ["--to", "disk"], to);
     const back = JSON.parse(await ok(home.migrate(["--to", "disk", "--json"], env)));
     assert.deepEqual([back.jobs.open, back.jobs.done, back.jobs.bodies, back.jobs.lostBodies], [2, 3, 3, 0]);
     platform = await home.start();
@@ -199,7 +212,8 @@ describe("svc platform migrate", { skip }, () => {
   test("a move that began is given up by hand, and the platform goes on where it was: before it and behind it", async (t) => {
     const home = await openHome(t);
     const { at, jobs } = await filled(home);
-    const { name, env } = await place();
+    const to = await place(t);
+    const { name, env } = to;
     const { dataDir } = home;
     const goesOn = async (given?: Record<string, string>) => {
       const platform = await home.start(given);
@@ -207,7 +221,7 @@ describe("svc platform migrate", { skip }, () => {
       assert.equal((await platform.call(`${at("wide")}/runsync`, { input: { text: "!" } })).output, "sesamequiet!");
       await platform.stop();
     };
-    await killedAt(t, home, "Jobs", [], env);
+    await killedAt(t, home, "Jobs", [], to);
     await assert.rejects(home.start(), /To give it up: docs\/operate\/migrate\.md/);
     rmSync(path.join(dataDir, "migration.json"));
     await goesOn();
@@ -220,7 +234,7 @@ describe("svc platform migrate", { skip }, () => {
     await ok(home.migrate([], env));
     await goesOn(env);
 
-    await killedAt(t, home, "Jobs", ["--to", "disk"], env);
+    await killedAt(t, home, "Jobs", ["--to", "disk"], to);
     await assert.rejects(home.start(env), /To give it up: docs\/operate\/migrate\.md/);
     rmSync(path.join(dataDir, "migration.json"));
     for (const each of readdirSync(dataDir).filter((one) => one.startsWith("migrated-")))
@@ -235,7 +249,7 @@ describe("svc platform migrate", { skip }, () => {
     const home = await openHome(t);
     const { at, jobs } = await filled(home);
     const { dataDir } = home;
-    const { name, env } = await place();
+    const { name, env } = await place(t);
     const refused = async (words: RegExp, given = env, args: string[] = []) => {
       for (const more of [["--dry-run"], []]) {
         const { code, stdout, stderr } = await home.migrate([...args, ...more], given);
@@ -272,7 +286,7 @@ describe("svc platform migrate", { skip }, () => {
     await database.sql("DELETE FROM platform_identity", name);
 
     const other = await openHome(t);
-    const elsewhere = await place();
+    const elsewhere = await place(t);
     const living = await other.start(elsewhere.env);
     await refused(/holds another platform already/, elsewhere.env);
     await living.stop();
@@ -315,11 +329,13 @@ async function ok(running: Promise<CliResult>): Promise<string> {
 }
 
 /** As soon as a step is said, the command is killed; the next one goes on. */
-async function killedAtEachStep(t: TestContext, home: Home, args: string[], env: Record<string, string>) {
-  for (const step of ["Layers", "Records", "Jobs", "Counting"]) await killedAt(t, home, step, args, env);
+async function killedAtEachStep(t: TestContext, home: Home, args: string[], to: Place) {
+  for (const step of ["Layers", "Records", "Jobs", "Counting"]) await killedAt(t, home, step, args, to);
 }
 
-async function killedAt(t: TestContext, { dataDir }: Home, step: string, args: string[], env: Record<string, string>) {
+async function killedAt(t: TestContext, { dataDir }: Home, step: string, args: string[], { env, way }: Place) {
+  // However late it is killed, it has not got beyond the last of these steps.
+  way.stallAt(COUNTS);
   const command = [PROGRAM, "platform", "migrate", "--from", dataDir, ...args];
   const child: ChildProcess = spawn(process.execPath, command, {
     env: { ...BASE, ...env },
@@ -333,5 +349,6 @@ async function killedAt(t: TestContext, { dataDir }: Home, step: string, args: s
     if (line.startsWith(step)) child.kill("SIGKILL");
   });
   const [code, signal] = await ended;
+  way.mend();
   assert.deepEqual([code, signal], [null, "SIGKILL"], `${step}\n${said.join("\n")}`);
 }

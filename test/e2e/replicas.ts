@@ -48,6 +48,7 @@ export class TcpWay {
   readonly #sockets = new Set<Socket>();
   #isCut = false;
   #delayMs = 0;
+  #stallsAt: string | undefined;
   readonly #stalls: Record<Direction, PromiseWithResolvers<void> | undefined> = { there: undefined, back: undefined };
   readonly port: number;
   /** Where it leads. */
@@ -60,11 +61,12 @@ export class TcpWay {
     server.on("connection", (socket) => this.#pass(socket));
   }
 
-  static async open(t: TestContext): Promise<TcpWay> {
+  /** `to`: by default nobody listens there yet. */
+  static async open(t: TestContext, to?: number): Promise<TcpWay> {
     const server = createServer({ allowHalfOpen: true });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
-    const way = new TcpWay(server, await freePort());
+    const way = new TcpWay(server, to ?? (await freePort()));
     t.after(() => {
       way.cut();
       way.#server.close();
@@ -87,8 +89,14 @@ export class TcpWay {
     this.#stalls[direction] ??= Promise.withResolvers();
   }
 
+  /** Bytes there with this text in them are held up, and all behind them, until it is mended. */
+  stallAt(text: string): void {
+    this.#stallsAt = text;
+  }
+
   mend(): void {
     this.#isCut = false;
+    this.#stallsAt = undefined;
     for (const direction of ["there", "back"] as const) {
       this.#stalls[direction]?.resolve();
       this.#stalls[direction] = undefined;
@@ -98,7 +106,9 @@ export class TcpWay {
   #late(direction: Direction): Transform {
     let before: Promise<unknown> = Promise.resolve();
     const late = new Transform({
-      transform: (chunk, _encoding, done) => {
+      transform: (chunk: Buffer, _encoding, done) => {
+        if (direction === "there" && this.#stallsAt !== undefined && chunk.includes(this.#stallsAt))
+          this.stall(direction);
         const arrives = Promise.all([before, this.#delayMs > 0 ? delay(this.#delayMs) : undefined]);
         before = arrives.then(() => this.#stalls[direction]?.promise).then(() => late.push(chunk));
         done();
