@@ -169,7 +169,7 @@ function matches<Row extends JobRow>(
   if (stored !== undefined && !stored.includes(row.state)) return false;
   if (error === undefined) return true;
   if (row.expired === 1 || (row.state !== FAILED && row.state !== TIMED_OUT)) return false;
-  return error(textOf(source.errorOf(row)), live.idOf(row.endpoint)!);
+  return error(textOf(source.errorOf(row)), live.idOf(row.endpoint) ?? "");
 }
 
 function pageOf<Row extends JobRow>(
@@ -178,8 +178,10 @@ function pageOf<Row extends JobRow>(
   rows: readonly Row[],
   before: number,
 ): FoundJobs {
-  const jobs = rows.map((row) => {
-    const endpointId = live.idOf(row.endpoint)!;
+  const jobs = rows.flatMap((row) => {
+    const endpointId = live.idOf(row.endpoint);
+    // It was forgotten since the row was found.
+    if (endpointId === undefined) return [];
     if (row.expired === 1) return { ...expiredJob(row, endpointId), expiresAt: null };
     const job = jobOfRow(row, endpointId, null, textOf(source.errorOf(row)));
     return { ...job, expiresAt: isFinal(job.state) ? row.expires_at : null };

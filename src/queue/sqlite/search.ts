@@ -31,6 +31,8 @@ export function searchRows(core: QueueCore): SearchRows<JobRow> {
       return lists.flatMap((list) => list.all(before, floor, ...wanted, limit) as unknown as JobRow[]);
     },
 
-    errorOf: ({ seq }) => inRow((sql.resultBodies.get(seq) as unknown as { readonly error: Body | null }).error),
+    // The row may have gone since it was found.
+    errorOf: ({ seq }) =>
+      inRow((sql.resultBodies.get(seq) as { readonly error: Body | null } | undefined)?.error ?? null),
   };
 }
