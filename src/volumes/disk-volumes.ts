@@ -57,7 +57,9 @@ export class DiskVolumes implements VolumeStore {
     const uploads = this.#uploads(volume);
     const name = randomUUID();
     await this.#inWords(disk.run(() => mkdir(uploads, { recursive: true, mode: 0o700 })));
-    await this.#inWords(disk.run(() => rename(this.#folder(volume), path.join(uploads, name))));
+    const moved = disk.run(() => rename(this.#folder(volume), path.join(uploads, name)).then(() => true));
+    // Another may have removed it just now.
+    if (!(await this.#inWords(ifThere(moved)))) throw notThere(volume);
     await this.#removeFrom(uploads, name);
   }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { GraphQLError } from "graphql";
 import { sandbox } from "./run-svc.ts";
 import { schemaServer, type TestEndpoint } from "./schema-server.ts";
 
@@ -14,8 +15,8 @@ const shop = (name: string, environment = "production", more: Partial<TestEndpoi
 });
 
 /** A project directory named "shop", with a platform that has these endpoints. */
-async function setUp(endpoints: TestEndpoint[]) {
-  const platform = await schemaServer(endpoints);
+async function setUp(endpoints: TestEndpoint[], more: object = {}) {
+  const platform = await schemaServer(endpoints, more);
   const box = await sandbox();
   const cwd = join(box.cwd, "shop");
   await mkdir(cwd);
@@ -37,6 +38,25 @@ describe("svc undeploy", () => {
     const { svc, endpoints } = await setUp([shop("a"), shop("b", "staging"), shop("live-a", "dev"), foreign]);
     assert.equal((await svc(["undeploy", "--all", "--force"])).code, 0);
     assert.deepEqual(endpoints, [foreign]);
+  });
+
+  test("one that somebody else removes meanwhile is removed; one that fails keeps no other", async () => {
+    const deleted: string[] = [];
+    const failures: Record<string, string> = { "ep-production-a": "ENDPOINT_NOT_FOUND", "ep-production-b": "CONFLICT" };
+    const deleteEndpoint = ({ id }: { id: string }) => {
+      deleted.push(id);
+      const code = failures[id];
+      if (code !== undefined) throw new GraphQLError(`not ${id}`, { extensions: { code } });
+      return null;
+    };
+    const { svc } = await setUp([shop("a"), shop("b"), shop("c", "production", { pods: 1 })], { deleteEndpoint });
+    const { code, stderr } = await svc(["undeploy", "--all", "--force"]);
+    assert.equal(code, 1);
+    assert.match(stderr, /error: not ep-production-b/);
+    assert.doesNotMatch(stderr, /not ep-production-a/);
+    assert.deepEqual(deleted.sort(), ["ep-production-a", "ep-production-b", "ep-production-c"]);
+    failures["ep-production-b"] = "ENDPOINT_NOT_FOUND";
+    assert.equal((await svc(["undeploy", "--all", "--force"])).code, 0);
   });
 
   test("--app and --env narrow --all", async () => {

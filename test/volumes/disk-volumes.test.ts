@@ -26,3 +26,20 @@ test("What a killed platform left of uploads and removals goes, what is under wa
   assert.deepEqual(readdirSync(kept), ["file"]);
   assert.deepEqual(await volumes.names({ app: "shop", environment: "production" }), []);
 });
+
+test("A volume that is removed twice at once is removed, and the second is told that there is none", async (t) => {
+  const dir = mkdtempSync(path.join(tmpdir(), "svc-volumes-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const disk = openVolumesDisk(dir, () => {});
+  const volumes = new DiskVolumes({ disk, sizes: new VolumeSizes(disk, () => {}), make: async () => {} });
+  const volume = { app: "shop", environment: "production", name: "files" };
+  for (let n = 0; n < 10; n++) {
+    mkdirSync(path.join(dir, "shop/production/files"), { recursive: true });
+    const both = await Promise.allSettled([volumes.delete(volume), volumes.delete(volume)]);
+    const refused = both.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
+    assert.deepEqual(
+      refused.map(({ reason }) => reason.code),
+      ["NOT_FOUND"],
+    );
+  }
+});

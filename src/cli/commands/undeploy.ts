@@ -103,16 +103,23 @@ async function removeAll(
   const left = new Set(targets.map((endpoint) => endpoint.name));
   const progress = await terminal.progress(`Finishing running work: ${[...left].join(", ")}`);
   try {
-    await Promise.all(
+    const removals = await Promise.allSettled(
       targets.map(async (endpoint) => {
-        await removeOne(controlPlane, endpoint);
+        await removeOne(controlPlane, endpoint).catch(unlessGone);
         left.delete(endpoint.name);
         if (left.size > 0) progress.update(`Finishing running work: ${[...left].join(", ")}`);
       }),
     );
+    const [failed] = removals.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
+    if (failed !== undefined) throw failed.reason;
   } finally {
     progress.done();
   }
+}
+
+/** Somebody else removed it meanwhile: that is what was wanted. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof SvcError && error.code === "ENDPOINT_NOT_FOUND")) throw error;
 }
 
 async function removeOne(controlPlane: ControlPlane, { id, name }: EndpointRecord): Promise<void> {
