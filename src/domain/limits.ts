@@ -362,6 +362,9 @@ export const CONTAINER_CALL_RETRY_MS = 1_000;
 /** A platform that stops waits so long for containers on their way in or out, and looks so often. */
 export const CONTAINERS_SETTLE_MAX_MS = 10_000;
 export const CONTAINERS_LOOK_MS = 100;
+/** A copy of a database for a backup is begun again for so long while that is being written to, so often. */
+export const SNAPSHOT_BUSY_MAX_MS = 30_000;
+export const SNAPSHOT_BUSY_PAUSE_MS = 5;
 
 // Control plane
 export const GRAPHQL_BODY_MAX_BYTES = 8 * MB;

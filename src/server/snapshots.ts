@@ -8,6 +8,8 @@
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { backup, type DatabaseSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
+import { SNAPSHOT_BUSY_MAX_MS, SNAPSHOT_BUSY_PAUSE_MS } from "../domain/limits.ts";
 import type { Log } from "../lib/log.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 
@@ -63,7 +65,23 @@ export class Snapshots {
   async #copy(folder: string): Promise<void> {
     mkdirSync(folder, { mode: 0o700 });
     for (const [name, database] of Object.entries(this.#databases)) {
-      await backup(database, path.join(folder, name));
+      await copyOf(database, path.join(folder, name));
+    }
+  }
+}
+
+/** Node gives up where its very first step finds that the database is being written to: with SQLite's code for no error. */
+async function copyOf(database: DatabaseSync, file: string): Promise<void> {
+  const until = performance.now() + SNAPSHOT_BUSY_MAX_MS;
+  for (;;) {
+    try {
+      await backup(database, file);
+      return;
+    } catch (error) {
+      if ((error as { errcode?: number }).errcode !== 0) throw error;
+      if (performance.now() > until) throw new Error("they are being written to all the time", { cause: error });
+      rmSync(file, { force: true });
+      await pause(SNAPSHOT_BUSY_PAUSE_MS);
     }
   }
 }

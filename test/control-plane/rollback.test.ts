@@ -84,6 +84,24 @@ test("a rollback to a build that is not there says which there are and changes n
   assert.equal((await builds(platform))[0]!.live, true);
 });
 
+test("a rollback to a build that goes meanwhile, with its environment, brings nothing back", async (t) => {
+  const platform = await startPlatform(t);
+  await deploy(platform, await sample(platform), { env: ENV });
+  await deploy(platform, await sample(platform, "other"), { env: ENV });
+  const { artifacts } = platform;
+  const size = artifacts.size.bind(artifacts);
+  const gone = async (digest: string) => {
+    Object.assign(artifacts, { size });
+    await platform.ask('mutation { deleteEnvironment(app: "shop", name: "production") }');
+    return size(digest);
+  };
+  Object.assign(artifacts, { size: gone });
+  const { errors } = await rollback(platform);
+  assert.equal(errors![0]!.extensions.code, "NOT_FOUND", JSON.stringify(errors));
+  assert.match(errors![0]!.message, /shop\/production has no build "/);
+  assert.deepEqual((await platform.ask('{ app(name: "shop") { environments { name } } }')).data.app.environments, []);
+});
+
 test("a rollback takes the newest earlier build that was ready, and none that is known to have failed", async (t) => {
   const platform = await startPlatform(t);
   const source = await platform.upload(Buffer.from("s"));

@@ -38,6 +38,12 @@ export async function release(
   const { buildId, environmentId, deleted, removed } = await context.store.transaction(async (store) => {
     const target = await readTarget(store, request, context);
     refuse(target.problems);
+    // It may have gone meanwhile, with its environment or as one of too many.
+    if (earlierBuildId !== undefined && (await store.builds.find(earlierBuildId)) === undefined) {
+      throw new SvcError("NOT_FOUND", `${request.app}/${request.environment} has no build "${earlierBuildId}".`, {
+        help: "svc rollback --list shows those that there are.",
+      });
+    }
     const live = target.environment?.buildId ?? null;
     const changesNothing = target.changes.every(({ action }) => action === "unchanged");
     if (live !== null && changesNothing && (earlierBuildId ?? live) === live) {
