@@ -45,9 +45,10 @@ class Outputs:
             self._send(pipe, lines)
 
     def close(self, pipe: OutputPipe) -> None:
-        """Passes on what is left in the pipe (no more than a pipe holds) and closes it."""
-        if self._pipes.pop(pipe.descriptor, None) is None:
+        """Passes on what is left in the pipe (no more than a pipe holds) and closes it. Once: another may have its number by then."""
+        if self._pipes.get(pipe.descriptor) is not pipe:
             return
+        del self._pipes[pipe.descriptor]
         for _ in range(32):
             lines = pipe.read()
             if lines is None or (not lines and pipe.is_empty):
