@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { INLINE_BODY_MAX_BYTES, SWEEP_BATCH_FILES } from "../../src/domain/limits.ts";
 import { BodyFiles, referenceTo } from "../../src/queue/sqlite/body-files.ts";
 import { newJob } from "../conformance/queue.ts";
@@ -223,4 +224,30 @@ test("a job whose input file is gone fails with the reason, and the worker gets 
     await queue.enqueue(next);
     assert.equal((await claim)[0]?.jobId, next.id);
     assert.equal((await queue.counts("e")).failed, 1);
+  }));
+
+test("a job that is cancelled while its input is found to be lost stays cancelled, and owes one webhook", () =>
+  withQueue(async (under, clock) => {
+    const { queue } = under;
+    const over = new AbortController();
+    for (let n = 0; n < 10; n++) {
+      const e = `e-${n}`;
+      const { id } = await queue.enqueue(newJob(e, { input: large("i"), webhook: "http://127.0.0.1:1/hook" }));
+      for (const file of files(under)) rmSync(file);
+      const claims = queue.claim(e, "w", 1, over.signal);
+      // It is handed out with the commit, and its input looked for.
+      while ((await queue.find(id))?.state === "IN_QUEUE") await setImmediate();
+      assert.ok(["CANCELLED", "FAILED"].includes((await queue.cancel(id))!.state));
+      // The claim waits again once its job is over: whatever ends that is done then.
+      const { id: next } = await queue.enqueue(newJob(e));
+      const [claim] = await claims;
+      assert.equal(claim?.jobId, next);
+      await queue.finish(claim!, { state: "COMPLETED", output: Buffer.from("1") });
+      const { completed, failed, inProgress, inQueue } = await queue.counts(e);
+      const state = (await queue.find(id))!.state;
+      assert.deepEqual([completed, failed, inProgress, inQueue], [1, state === "FAILED" ? 1 : 0, 0, 0], state);
+    }
+    clock.now += 1;
+    assert.equal((await queue.dueDeliveries(100, [])).length, 10);
+    over.abort();
   }));

@@ -41,9 +41,9 @@ for (const durability of ["normal", "full"] as const) {
     const lone = async () => {
       const of = (table: string) =>
         `(SELECT count(*) FROM ${table} WHERE endpoint NOT IN (SELECT number FROM queue_endpoints))`;
-      return (
-        under.database.connection.prepare(`SELECT ${of("jobs")} + ${of("expired_jobs")} AS n`).get() as { n: number }
-      ).n;
+      const lost = (table: string) => `(SELECT count(*) FROM ${table} WHERE job NOT IN (SELECT seq FROM jobs))`;
+      const all = [of("jobs"), of("expired_jobs"), lost("webhooks"), lost("chunks")].join(" + ");
+      return (under.database.connection.prepare(`SELECT ${all} AS n`).get() as { n: number }).n;
     };
     t.diagnostic(await everything(under, clock, lone));
   });

@@ -37,6 +37,17 @@ test("SQLite is opened with rows whose endpoint is gone", async (t) => {
   await opens(under, ["jobs"], async (sql) => under.database.connection.exec(sql));
 });
 
+test("A webhook whose job is gone is due as one of which nothing is to be delivered", async (t) => {
+  const clock = { now: Date.now() };
+  const under = await openTestQueue(clock);
+  t.after(() => under.close());
+  under.database.connection.exec("INSERT INTO webhooks (job, host, due_at) VALUES (7, 'there:1', 0)");
+  const [due] = await under.queue.dueDeliveries(10, []);
+  assert.equal(await under.queue.find(due!.jobId), undefined);
+  await under.queue.settleDelivery(due!.id, null);
+  assert.deepEqual(await under.queue.dueDeliveries(10, []), []);
+});
+
 test("PostgreSQL is opened with rows whose endpoint is gone", {
   skip: "missing" in found && found.missing,
 }, async (t) => {

@@ -53,7 +53,12 @@ export class RunningJobs implements Pick<Queue, "claim" | "renew" | "finish" | "
     this.#bodies = bodies;
     this.#delays = delays;
     this.#rows = rows;
-    machine.claims.inputLost = (job) => machine.keep(() => this.fail(job, INPUT_LOST));
+    // It may have gone with its job.
+    machine.claims.inputLost = ({ id: jobId, fence }) =>
+      machine.keep(() => {
+        const job = machine.live.held({ jobId, fence });
+        if (job !== undefined) this.fail(job, INPUT_LOST);
+      });
   }
 
   readonly claim = (

@@ -46,8 +46,9 @@ export async function trimExpired(core: QueueCore): Promise<void> {
 }
 
 /** Drops all of an endpoint. */
-export async function forgetExpired(core: QueueCore, endpoint: EndpointState, number: number): Promise<void> {
+export async function forgetExpired(core: QueueCore, endpoint: EndpointState): Promise<void> {
   for (const state of FINAL_STATES) {
+    const { number } = endpoint;
     await inBatches(core, () =>
       core.sql.dropExpiredUpTo.run(number, state, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS),
     );

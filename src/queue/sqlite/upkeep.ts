@@ -142,30 +142,28 @@ export function queueUpkeep(core: QueueCore, bodies: StoredBodies, running: Runn
     async forget(endpointId) {
       await core.run(() => sql.deleteSchedule.run(endpointId));
       const endpoint = live.endpoints.get(endpointId);
-      if (endpoint === undefined || endpoint.number === 0) return;
-      const { number } = endpoint;
+      if (endpoint === undefined) return;
       await core.run(() => {
         for (const job of [...live.running.values()]) {
-          if (job.endpoint.number !== number) continue;
+          if (job.endpoint !== endpoint) continue;
           live.running.delete(job.id);
-          live.count(job.endpoint, IN_PROGRESS, job.lowPriority, -1);
+          live.count(endpoint, IN_PROGRESS, job.lowPriority, -1);
           core.delete(job.seq, job.id);
         }
       });
-      await deleteAll(() => sql.queuedUpTo.all(number, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS), false);
+      await deleteAll(() => sql.queuedUpTo.all(endpoint.number, Number.MAX_SAFE_INTEGER, DELETE_BATCH_ROWS), false);
       await deleteAll(delayed(endpoint), false);
       // A job may end meanwhile: a row without its endpoint could not be read, not even at the next start.
       for (let isOver = false; !isOver; ) {
-        await deleteAll(() => sql.anyFinal.all(number, DELETE_BATCH_ROWS), false);
-        await forgetExpired(core, endpoint, number);
+        await deleteAll(() => sql.anyFinal.all(endpoint.number, DELETE_BATCH_ROWS), false);
+        await forgetExpired(core, endpoint);
         isOver = await core.run(() => {
           // Another may have forgotten it, and a job have come since.
-          const still = live.endpoints.get(endpointId);
-          if (still === undefined || still.number !== number) return true;
-          if (still.inQueue + still.delayed + still.inProgress > 0) return true;
-          if (sql.hasFinal.get(number) !== undefined) return false;
-          sql.deleteEndpoint.run(number);
-          live.removed(still);
+          if (live.endpoints.get(endpointId) !== endpoint) return true;
+          if (endpoint.inQueue + endpoint.delayed + endpoint.inProgress > 0) return true;
+          if (sql.hasFinal.get(endpoint.number) !== undefined) return false;
+          sql.deleteEndpoint.run(endpoint.number);
+          live.removed(endpoint);
           return true;
         });
       }
