@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { setImmediate } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { INLINE_BODY_MAX_BYTES, SWEEP_BATCH_FILES } from "../../src/domain/limits.ts";
 import { BodyFiles, referenceTo } from "../../src/queue/sqlite/body-files.ts";
 import { newJob } from "../conformance/queue.ts";
@@ -236,7 +236,7 @@ test("a job that is cancelled while its input is found to be lost stays cancelle
       for (const file of files(under)) rmSync(file);
       const claims = queue.claim(e, "w", 1, over.signal);
       // It is handed out with the commit, and its input looked for.
-      while ((await queue.find(id))?.state === "IN_QUEUE") await setImmediate();
+      while ((await queue.find(id))?.state === "IN_QUEUE") await nextTurn();
       assert.ok(["CANCELLED", "FAILED"].includes((await queue.cancel(id))!.state));
       // The claim waits again once its job is over: whatever ends that is done then.
       const { id: next } = await queue.enqueue(newJob(e));

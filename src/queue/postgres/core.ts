@@ -339,6 +339,7 @@ export class PostgresCore extends QueueMachine {
     this.unit = new Unit();
     if (isLost) this.#leave(error.shards);
     await this.readAgain();
+    // Claims that wait on, and what was given to them does.
     if (!isLost) this.feedStarving();
     return reason;
   }
