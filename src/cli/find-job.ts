@@ -67,8 +67,8 @@ async function jobsBeginning({ apiKey }: Connection, endpoint: EndpointRecord, s
   return jobs.map((job) => ({ endpoint, client, job }));
 }
 
-/** Undefined also when the endpoint was removed meanwhile. */
-async function unlessGone<T>(asked: Promise<T>): Promise<T | undefined> {
+/** Undefined when the job, or its endpoint, is not there, or was removed meanwhile. */
+export async function unlessGone<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
     return await asked;
   } catch (error) {

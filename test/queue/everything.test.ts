@@ -12,6 +12,10 @@ const found = await findPostgres();
 const ROUNDS = 4;
 const ROUND_MS = 1_500;
 
+/** How many rows of a table have no endpoint. */
+const loneOf = (table: string) =>
+  `(SELECT count(*) FROM ${table} WHERE endpoint NOT IN (SELECT number FROM queue_endpoints))`;
+
 /** `lone`: how many rows have no endpoint. */
 async function everything(under: QueueUnderTest, clock: TestClock, lone: () => Promise<number>): Promise<string> {
   const endpoints = Array.from({ length: 5 }, () => unique("endpoint"));
@@ -39,10 +43,8 @@ for (const durability of ["normal", "full"] as const) {
     const under = await openTestQueue(clock, durability);
     t.after(() => under.close());
     const lone = async () => {
-      const of = (table: string) =>
-        `(SELECT count(*) FROM ${table} WHERE endpoint NOT IN (SELECT number FROM queue_endpoints))`;
       const lost = (table: string) => `(SELECT count(*) FROM ${table} WHERE job NOT IN (SELECT seq FROM jobs))`;
-      const all = [of("jobs"), of("expired_jobs"), lost("webhooks"), lost("chunks")].join(" + ");
+      const all = [loneOf("jobs"), loneOf("expired_jobs"), lost("webhooks"), lost("chunks")].join(" + ");
       return (under.database.connection.prepare(`SELECT ${all} AS n`).get() as { n: number }).n;
     };
     t.diagnostic(await everything(under, clock, lone));
@@ -58,11 +60,9 @@ test("Whatever PostgreSQL is asked is done, and what is in memory is what is in 
   const under = await openPostgresTestQueue(server, clock);
   t.after(() => under.close());
   const lone = async () => {
-    const of = (table: string) =>
-      `(SELECT count(*) FROM ${table} WHERE endpoint NOT IN (SELECT number FROM queue_endpoints))`;
     const database = new URL(under.url).pathname.slice(1);
     return Number(
-      await server.sql(`SELECT ${["open_jobs", "done_jobs", "expired_jobs"].map(of).join(" + ")}`, database),
+      await server.sql(`SELECT ${["open_jobs", "done_jobs", "expired_jobs"].map(loneOf).join(" + ")}`, database),
     );
   };
   t.diagnostic(await everything(under, clock, lone));

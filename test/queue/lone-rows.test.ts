@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { INLINE_BODY_MAX_BYTES } from "../../src/domain/limits.ts";
-import type { QueueUnderTest } from "../conformance/queue.ts";
-import { newJob } from "../conformance/queue.ts";
+import { newJob, type QueueUnderTest } from "../conformance/queue.ts";
 import { findPostgres, startPostgres } from "../postgres.ts";
 import { claimOne, openPostgresTestQueue } from "./open-postgres-queue.ts";
 import { openTestQueue } from "./open-queue.ts";

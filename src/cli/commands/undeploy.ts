@@ -7,6 +7,7 @@ import { appFlag, command, endpointParameter, envFlag, type FlagsOf, jsonFlag, s
 import { requirePlatform } from "../connect.ts";
 import type { CliContext } from "../context.ts";
 import { endpointJson, endpointTable } from "../endpoints-view.ts";
+import { unlessGone } from "../find-job.ts";
 import { poll } from "../poll.ts";
 import { detectedApp } from "../project-settings.ts";
 import { endpointNamed, inScope, placeOf } from "../select-endpoints.ts";
@@ -105,7 +106,8 @@ async function removeAll(
   try {
     const removals = await Promise.allSettled(
       targets.map(async (endpoint) => {
-        await removeOne(controlPlane, endpoint).catch(unlessGone);
+        // Somebody else may remove it meanwhile: that is what was wanted.
+        await unlessGone(removeOne(controlPlane, endpoint));
         left.delete(endpoint.name);
         if (left.size > 0) progress.update(`Finishing running work: ${[...left].join(", ")}`);
       }),
@@ -115,11 +117,6 @@ async function removeAll(
   } finally {
     progress.done();
   }
-}
-
-/** Somebody else removed it meanwhile: that is what was wanted. */
-function unlessGone(error: unknown): void {
-  if (!(error instanceof SvcError && error.code === "ENDPOINT_NOT_FOUND")) throw error;
 }
 
 async function removeOne(controlPlane: ControlPlane, { id, name }: EndpointRecord): Promise<void> {
