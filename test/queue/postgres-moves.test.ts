@@ -5,13 +5,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import type { SvcError } from "../../src/domain/errors.ts";
 import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
+import { LiveState } from "../../src/queue/machine/live-state.ts";
 import { openPostgresQueue, type ReplicaQueue } from "../../src/queue/postgres-queue.ts";
-import { unique } from "../conformance/queue.ts";
+import { newJob, unique } from "../conformance/queue.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { Askers } from "./everything.ts";
 import { postgresAt } from "./open-postgres-queue.ts";
-import { has } from "./replicas.ts";
+import { has, openReplica } from "./replicas.ts";
 
 const found = await findPostgres();
 const skip = "missing" in found && found.missing;
@@ -23,7 +25,7 @@ const REFS = `SELECT coalesce(json_agg(ref), '[]') FROM (SELECT unnest(ARRAY[inp
   UNION ALL SELECT unnest(ARRAY[input_ref, output_ref, error_ref]) FROM done_jobs UNION ALL SELECT ref FROM job_chunks) r
   WHERE ref IS NOT NULL`;
 
-describe("replicas that come and leave", { skip }, () => {
+describe("endpoints of replicas that come and leave", { skip }, () => {
   let server: PostgresServer;
   before(async () => {
     server = await startPostgres((found as { bin: string }).bin);
@@ -67,6 +69,7 @@ describe("replicas that come and leave", { skip }, () => {
 
     const endpoints = Array.from({ length: ENDPOINTS }, () => unique("endpoint"));
     const askers = new Askers(alive, endpoints);
+    t.after(() => askers.end());
     const { wrong } = askers;
     for (let n = 0; n < MOVES && wrong.length === 0; n++) {
       const second = await open();
@@ -101,5 +104,52 @@ describe("replicas that come and leave", { skip }, () => {
     const refs = JSON.parse(await server.sql(REFS, "moves")) as string[];
     t.diagnostic(`${refs.length} large bodies`);
     for (const ref of refs) assert.notEqual(await bodies.get(ref), undefined, `${ref} is there`);
+  });
+
+  test("one that was another's, and is removed, keeps no batch from being done again", async (t) => {
+    const url = await server.database("removed");
+    const first = await openReplica(t, url, "first");
+    await has(first, 256);
+    const [e, other] = [unique("endpoint"), unique("endpoint")];
+    await first.queue.enqueue(newJob(e));
+    const { id } = await first.queue.enqueue(newJob(other));
+    const second = await openReplica(t, url, "second");
+    // It knows whose they are.
+    await second.queue.search({ limit: 1 });
+    await first.queue.shards.drain();
+    await has(second, 256);
+    await second.queue.enqueue(newJob(e));
+    await second.queue.forget(e);
+    await assert.rejects(second.queue.enqueue(newJob(other, { id })), { code: "CONFLICT" });
+    await second.queue.enqueue(newJob(other));
+    assert.equal((await second.queue.counts(other)).inQueue, 2);
+  });
+
+  test("a queue that cannot take in what it read again says so, and is over: others can have its shards", async (t) => {
+    const url = await server.database("unreadable");
+    const first = await openReplica(t, url, "first");
+    await has(first, 256);
+    const e = unique("endpoint");
+    const { id } = await first.queue.enqueue(newJob(e));
+    await first.queue.close();
+    const said: unknown[] = [];
+    const second = await openReplica(t, url, "second", { lost: (error) => said.push(error) });
+    await has(second, 256);
+    const cause = new Error("it does not fit");
+    const { mock } = t.mock.method(LiveState.prototype, "load", () => {
+      throw cause;
+    });
+    // That is there: the batch is refused, and all is read again.
+    await assert.rejects(second.queue.enqueue(newJob(e, { id })), { code: "INTERNAL", cause });
+    mock.restore();
+    assert.deepEqual(
+      said.map((error) => (error as SvcError).cause),
+      [cause],
+    );
+    await assert.rejects(second.queue.enqueue(newJob(e)), { code: "INTERNAL" });
+    await second.queue.close();
+    const third = await openReplica(t, url, "third");
+    await has(third, 256);
+    assert.equal((await third.queue.counts(e)).inQueue, 1);
   });
 });

@@ -178,6 +178,7 @@ export class LiveState {
   /** Forgets an endpoint without jobs, whose row is gone. Part of a batch. */
   removed(endpoint: EndpointState): void {
     this.#byNumber.delete(endpoint.number);
+    this.#elsewhere.delete(endpoint.number);
     Object.assign(endpoint, { number: 0, ...noJobs() });
     if (endpoint.claims.length === 0) this.endpoints.delete(endpoint.id);
   }

@@ -7,7 +7,7 @@ import type { BodyStore } from "../bodies/body-store.ts";
 import { type Body, IN_PROGRESS } from "../machine/job-row.ts";
 import type { EndpointState } from "../machine/live-state.ts";
 import { type QueueBounds, type QueueClocks, QueueMachine } from "../machine/machine.ts";
-import { takenOver } from "../machine/refusals.ts";
+import { takenOver, unreadable } from "../machine/refusals.ts";
 import type { StoredBodies } from "../machine/stored-bodies.ts";
 import { RecordsAtHand } from "./at-hand.ts";
 import { Batches, ShardsLost, seenOf } from "./batches.ts";
@@ -47,6 +47,8 @@ export class PostgresCore extends QueueMachine {
   readonly #shards = new Map<EndpointState, number>();
   readonly #own: (work: Promise<unknown>) => void;
   readonly #tailLost: () => void;
+  /** The platform cannot go on, for this reason. */
+  readonly #end: (error: SvcError) => never;
   readonly #numbers: Numbers;
 
   constructor(
@@ -74,9 +76,13 @@ export class PostgresCore extends QueueMachine {
     this.#numbers = new Numbers(clocks.clock);
     this.batches = new Batches(db, ownership, (endpoint) => this.shard(endpoint));
     this.early = new EarlyJobs(() => (db.outage ?? storage.lack) === undefined, this.claims, this.finals, early);
-    this.lost = () => {
-      throw this.#lose(told.lost);
+    this.#end = (error) => {
+      this.pipeline.end(error);
+      this.endWaits();
+      told.lost(error);
+      throw error;
     };
+    this.lost = () => this.#end(takenOver());
     this.pipeline = new Pipeline({
       // Nothing is being written: every connection sees the same.
       load: (work) => work((text, values) => db.read(text, values, Number.POSITIVE_INFINITY)),
@@ -357,7 +363,11 @@ export class PostgresCore extends QueueMachine {
         return [await seenOf(same, this.ownership, this.last), await loadState(same, this.#scope())] as const;
       }),
     );
-    this.#loaded(state);
+    try {
+      this.#loaded(state);
+    } catch (error) {
+      this.#end(unreadable(error));
+    }
     this.#leave(lost); // What others wrote there may go with their tail, and these would be its own again.
     if (hadTail) return;
     this.ownership.tailLost();
@@ -382,17 +392,7 @@ export class PostgresCore extends QueueMachine {
 
   #adopt(state: LoadedState): void {
     for (const row of state.runningRows) this.#atHand.keep(recordOf(row, "open"));
-    for (const number of state.journalled) {
-      if (this.live.idOf(number) !== undefined) this.batches.journalled.add(this.live.of(number));
-    }
+    for (const number of state.journalled) this.batches.journalled.add(this.live.of(number));
     for (const { number } of this.live.endpoints.values()) this.#numbers.givenEndpoint(number);
-  }
-
-  #lose(told: (error: SvcError) => void): SvcError {
-    const error = takenOver();
-    this.pipeline.end(error);
-    this.endWaits();
-    told(error);
-    return error;
   }
 }

@@ -81,7 +81,8 @@ export async function loadState(query: Query, { epochOf, shards, writer }: LoadS
     streams: streams.map(({ id, endpoint, chunks, bytes }) => {
       return { id, endpoint, bytes: bytes + chunks * STREAM_CHUNK_COST_BYTES };
     }),
-    journalled: new Set(counts.keys()),
+    // The journal has those that were removed since, too.
+    journalled: new Set([...counts.keys()].filter((number) => byNumber.has(number))),
     lastBatch,
   };
 }
