@@ -116,7 +116,7 @@ export async function compose(
   const queue = await openQueue(config, {
     ...{ database, postgres, bucket: inUse?.bucket, clock, bounds, storage, sharing },
     lost: lost.resolve,
-    own: (work) => own("deleting bodies that nothing names", work),
+    own: (work) => own("what the queue does by itself", work),
   });
   const { isMine, isLeaving } = sharing?.shards ?? ALONE;
   const artifacts = await openArtifacts(config, inUse?.bucket, clock);

@@ -10,6 +10,7 @@ import { DiskBodyStore } from "../../src/queue/bodies/disk-body-store.ts";
 import { LiveState } from "../../src/queue/machine/live-state.ts";
 import { openPostgresQueue, type ReplicaQueue } from "../../src/queue/postgres-queue.ts";
 import { newJob, unique } from "../conformance/queue.ts";
+import { eventually } from "../eventually.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../postgres.ts";
 import { Askers } from "./everything.ts";
 import { postgresAt } from "./open-postgres-queue.ts";
@@ -151,5 +152,21 @@ describe("endpoints of replicas that come and leave", { skip }, () => {
     const third = await openReplica(t, url, "third");
     await has(third, 256);
     assert.equal((await third.queue.counts(e)).inQueue, 1);
+  });
+
+  test("one whose connection is lost while it first looks who is there is opened all the same", async (t) => {
+    const url = await server.database("cut");
+    // It makes the tables.
+    await (await openReplica(t, url, "first")).queue.close();
+    const holder = postgresAt(url);
+    t.after(() => holder.close());
+    const client = await holder.connect();
+    await client.query("BEGIN; LOCK TABLE replicas");
+    const opening = openReplica(t, url, "second");
+    const cut = `SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO replicas%') cut`;
+    await eventually(async () => assert.equal(await server.sql(cut, "cut"), "1"));
+    await client.query("ROLLBACK");
+    await opening;
   });
 });

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { RESTART_LEASE_GRACE_MS } from "../../domain/limits.ts";
 import type { ShardHold, ShardOwnership } from "../../domain/ownership.ts";
-import { inTransaction } from "./connection.ts";
+import { inTransaction, type Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import { loadState } from "./load.ts";
 import { SHARDS } from "./schema.ts";
@@ -53,10 +53,14 @@ export function keepShards(
 
 export function shardRows(core: PostgresCore, replica: Omit<Replica, "draining">): ShardRows {
   const { db, ownership } = core;
+  let isFirst = true;
   return {
     async look(draining) {
       const { last } = core;
-      const { hasTail, ...seen } = await db.apart((query) => beat(query, { ...replica, draining }, last));
+      const ask = (query: Query) => beat(query, { ...replica, draining }, last);
+      // Nothing waits for the first: a connection that is lost meanwhile keeps no platform from starting.
+      const { hasTail, ...seen } = await (isFirst ? db.onWriter(ask) : db.apart(ask));
+      isFirst = false;
       if (!hasTail) core.tailLost(last.n);
       return seen;
     },
