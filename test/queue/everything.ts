@@ -101,11 +101,13 @@ export class Askers {
   readonly #done = new Map<string, number>();
   readonly #askers: Promise<unknown>;
   readonly #asked = new Map<number, string>();
+  readonly #said: ReadonlySet<string>;
   /** What failed in a way that nothing may. */
   readonly wrong: unknown[] = [];
 
-  /** `alive`: those that can be asked at the moment, one or two. */
-  constructor(alive: readonly JobQueue[], endpoints: readonly string[]) {
+  /** `alive`: those that can be asked at the moment, one or two. `said`: codes that may be said, too. */
+  constructor(alive: readonly JobQueue[], endpoints: readonly string[], said: readonly string[] = []) {
+    this.#said = new Set([...SAID, ...said]);
     const asks = everything(this.#over.signal);
     const often = ["enqueue", "claim", "finish"].flatMap((name) => Array<string>(6).fill(name));
     const names = [...Object.keys(asks), ...often];
@@ -141,7 +143,7 @@ export class Askers {
       return name;
     } catch (error) {
       const { code } = error as SvcError;
-      if (!(error instanceof SvcError && SAID.has(code))) this.wrong.push([name, error]);
+      if (!(error instanceof SvcError && this.#said.has(code))) this.wrong.push([name, error]);
       return code;
     }
   }
