@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { LayersBuild } from "../build/build-layers.ts";
 import { errorBody, SvcError } from "../domain/errors.ts";
+import { CONNECTION_END_MAX_MS } from "../domain/limits.ts";
 import { plainAnswer } from "../lib/proxy.ts";
 import type { CallLogs } from "./call-logs.ts";
 import type { ShownCall } from "./call-view.ts";
@@ -104,7 +105,7 @@ export class Calls {
         socket.destroy();
         return this.#showStopped(shown, started);
       }
-      status = sendError(plainAnswer(req, socket), error);
+      status = sendError(plainAnswer(req, socket, CONNECTION_END_MAX_MS), error);
       problem = problemOf(error);
     }
     this.#deps.show({ ...shown, status, ms: performance.now() - started, problem });

@@ -6,7 +6,7 @@ import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { type Platform, unreachable } from "../client/answer-error.ts";
-import { INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { CONNECTION_END_MAX_MS, INLINE_BODY_MAX_BYTES } from "../domain/limits.ts";
 import { type Forwarded, framingOf, passedHeaders, plainAnswer, sendBack, Upstream } from "../lib/proxy.ts";
 import { CALL_HEADER } from "./call-logs.ts";
 
@@ -85,7 +85,7 @@ export class PassThrough {
       if (code === "SOURCE_OUTDATED") return { outcome: "outdated" };
       if (code === "ENDPOINT_NOT_FOUND") return { outcome: "gone" };
     }
-    plainAnswer(req, socket).writeHead(status, passedHeaders(answer.rawHeaders)).end(body);
+    plainAnswer(req, socket, CONNECTION_END_MAX_MS).writeHead(status, passedHeaders(answer.rawHeaders)).end(body);
     return { outcome: "answered", status };
   }
 

@@ -12,6 +12,7 @@ import type { LayersBuild } from "../build/build-layers.ts";
 import { formatDiagnostic } from "../build/diagnostics.ts";
 import { Administration } from "../client/administration.ts";
 import type { ControlPlane } from "../client/control-plane.ts";
+import { CONNECTION_END_MAX_MS } from "../domain/limits.ts";
 import { isLoopback } from "../lib/loopback.ts";
 import { plainAnswer } from "../lib/proxy.ts";
 import { autoProvision } from "./auto-provision.ts";
@@ -232,7 +233,7 @@ async function open(options: SessionOptions, parts: Parts & { readonly keep: boo
       if (
         !refused(
           () => token?.check(req),
-          () => plainAnswer(req, socket),
+          () => plainAnswer(req, socket, CONNECTION_END_MAX_MS),
         )
       )
         void calls.upgrade(req, socket, head);

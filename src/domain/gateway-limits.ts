@@ -24,6 +24,8 @@ export const REQUEST_ARRIVE_MAX_MS = 300_000;
 export const ARRIVAL_CHECK_MS = 5_000;
 export const KEEP_ALIVE_MS = 75_000;
 export const REFUSED_BODY_DRAIN_MAX_MS = 5_000;
+/** Who was told all has so long to close the connection, too. */
+export const CONNECTION_END_MAX_MS = 5_000;
 export const REFUSED_BODY_DRAIN_MAX_BYTES = 32 * MB;
 export const BODIES_IN_FLIGHT_MAX_BYTES = 256 * MB;
 export const CALLER_PROBE_MS = 250;

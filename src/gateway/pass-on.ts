@@ -5,6 +5,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { SvcError } from "../domain/errors.ts";
+import { CONNECTION_END_MAX_MS } from "../domain/limits.ts";
+import { endConnection } from "../lib/end-connection.ts";
 import { Agent, request } from "../lib/http.ts";
 import { framingOf, passedHeaders, sendBack } from "../lib/proxy.ts";
 import { drain } from "./body.ts";
@@ -57,7 +59,7 @@ export class PassOn {
       sendBack(answer, res)
         .catch(() => void res.destroy())
         .finally(() => {
-          if (!req.complete) drain(req, () => req.socket.end());
+          if (!req.complete) drain(req, () => endConnection(req.socket, CONNECTION_END_MAX_MS));
         });
     });
     let isSent = false;

@@ -10,11 +10,13 @@ import {
   BODIES_IN_FLIGHT_MAX_BYTES,
   CLOSE_LAST_ANSWERS_MS,
   CLOSE_SWEEP_MS,
+  CONNECTION_END_MAX_MS,
   HEADERS_ARRIVE_MAX_MS,
   KEEP_ALIVE_MS,
   OWNER_KEY_BYTES,
   REQUEST_ARRIVE_MAX_MS,
 } from "../domain/limits.ts";
+import { endConnection } from "../lib/end-connection.ts";
 import { type ClientSocket, createServer } from "../lib/http.ts";
 import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
@@ -143,7 +145,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
 
 function dispatch(req: IncomingMessage, res: ServerResponse, context: GatewayContext): void {
   if (req.httpVersionMajor !== 1) {
-    req.socket.end(rawError(connectionError(undefined)));
+    endConnection(req.socket, CONNECTION_END_MAX_MS, rawError(connectionError(undefined)));
     return;
   }
   if (req.headers.host === undefined && req.httpVersion === "1.1") {

@@ -7,8 +7,10 @@ import type { Socket } from "node:net";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../domain/errors.ts";
+import { CONNECTION_END_MAX_MS } from "../domain/limits.ts";
 import type { EndedRequest, LoadBalancedResponse } from "../domain/request.ts";
-import { ServerResponse } from "../lib/http.ts";
+import { endConnection } from "../lib/end-connection.ts";
+import { plainAnswer } from "../lib/proxy.ts";
 import { checkSource } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
 import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-headers.ts";
@@ -59,7 +61,7 @@ export async function upgrade(
     else await passThrough(socket, head, body, response, response.body);
   } catch (error) {
     if (!(error instanceof SvcError)) gateway.log.error("an upgrade failed", { error });
-    const answer = plainAnswer(req, socket);
+    const answer = plainAnswer(req, socket, CONNECTION_END_MAX_MS);
     sendError(req, answer, error, { closing: true, forOpenAi: true });
     status = answer.statusCode;
   } finally {
@@ -83,11 +85,16 @@ async function passThrough(
   socket.write(`${lines.join("\r\n")}\r\n\r\n`, "latin1");
   if (head.length > 0) body.write(head);
   socket.pipe(body);
-  await pipeline(answer, socket).catch(() => socket.destroy());
+  try {
+    await pipeline(answer, socket);
+    endConnection(socket, CONNECTION_END_MAX_MS);
+  } catch {
+    socket.destroy();
+  }
 }
 
 function refuse(req: IncomingMessage, socket: Socket, response: LoadBalancedResponse): void {
-  const res = plainAnswer(req, socket);
+  const res = plainAnswer(req, socket, CONNECTION_END_MAX_MS);
   const { body } = response;
   if (!Buffer.isBuffer(body)) {
     body.destroy();
@@ -95,13 +102,4 @@ function refuse(req: IncomingMessage, socket: Socket, response: LoadBalancedResp
   }
   res.writeHead(response.status, responseHeaders(response, false, false));
   endWith(res, body);
-}
-
-/** An ordinary answer in place of an upgrade; the connection ends with it. */
-function plainAnswer(req: IncomingMessage, socket: Socket): ServerResponse {
-  const res = new ServerResponse(req);
-  res.shouldKeepAlive = false;
-  res.assignSocket(socket);
-  res.once("finish", () => socket.end());
-  return res;
 }

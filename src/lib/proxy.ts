@@ -7,6 +7,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { endConnection } from "./end-connection.ts";
 import { Agent, request as httpRequest, ServerResponse } from "./http.ts";
 
 /** Names, in lower case, of headers that belong to one connection and not to the message (RFC 9110, 7.6.1). */
@@ -115,11 +116,11 @@ export async function sendBack(answer: IncomingMessage, res: ServerResponse): Pr
   await pipeline(answer, res).finally(() => answer.destroy());
 }
 
-/** An ordinary answer in place of an upgrade; the connection ends with it. */
-export function plainAnswer(req: IncomingMessage, socket: Duplex): ServerResponse {
+/** An ordinary answer in place of an upgrade; the connection ends with it, at the latest so long behind it. */
+export function plainAnswer(req: IncomingMessage, socket: Duplex, endMaxMs: number): ServerResponse {
   const res = new ServerResponse(req);
   res.shouldKeepAlive = false;
   res.assignSocket(socket as Socket);
-  res.once("finish", () => socket.end());
+  res.once("finish", () => endConnection(socket, endMaxMs));
   return res;
 }

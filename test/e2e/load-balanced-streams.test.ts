@@ -7,7 +7,9 @@ import path from "node:path";
 import { describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
+import { eventually } from "../eventually.ts";
 import { hostPid } from "../host-pid.ts";
+import { openFiles } from "../open-files.ts";
 import { deployApi } from "./load-balanced/deployed.ts";
 
 describe("streams of a load-balanced endpoint", () => {
@@ -186,6 +188,17 @@ describe("streams of a load-balanced endpoint", () => {
     await on.noted("app-waits");
     leaving.req.destroy();
     await on.noted("app-disconnected");
+  });
+
+  test("a WebSocket whose function fails leaves no descriptor behind, whatever its peer still says", async () => {
+    const sockets = () => openFiles(on.platform.pid).filter((file) => file.startsWith("socket:")).length;
+    const before = sockets();
+    for (let n = 0; n < 20; n++) {
+      const socket = chat("broken");
+      await once(socket, "close");
+    }
+    // Of workers there may be one more, or two.
+    await eventually(() => assert.ok(sockets() < before + 10, `${sockets()} sockets, ${before} before`));
   });
 
   function chat(target: string, protocols: string[] = [], headers: Record<string, string> = {}): WebSocket {

@@ -11,6 +11,7 @@ import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { refusalOf } from "../../dev/guard.ts";
 import { errorBody, SvcError } from "../../domain/errors.ts";
+import { CONNECTION_END_MAX_MS } from "../../domain/limits.ts";
 import { createServer } from "../../lib/http.ts";
 import { type Forwarded, framingOf, passedHeaders, plainAnswer, sendBack, Upstream } from "../../lib/proxy.ts";
 
@@ -108,9 +109,10 @@ export class Front {
     try {
       const forwarded = this.#forwarded(req, admission);
       const answer = await this.#upstream.upgrade(forwarded, req.headers.upgrade ?? "", socket, head);
-      if (answer.statusCode !== 101) await sendBack(answer, plainAnswer(req, socket)).catch(() => socket.destroy());
+      if (answer.statusCode !== 101)
+        await sendBack(answer, plainAnswer(req, socket, CONNECTION_END_MAX_MS)).catch(() => socket.destroy());
     } catch (error) {
-      refuse(plainAnswer(req, socket), error instanceof SvcError ? error : unreachable(error));
+      refuse(plainAnswer(req, socket, CONNECTION_END_MAX_MS), error instanceof SvcError ? error : unreachable(error));
     }
   }
 
