@@ -179,7 +179,8 @@ export class WorkersAhead {
       await store.workers.insert(one.row!);
     } catch (error) {
       this.#end(id);
-      throw error;
+      // Nobody needs it where its endpoint was removed just now.
+      if ((await store.endpoints.find(endpoint.id)) !== undefined) throw error;
     }
     // It ended meanwhile.
     if (!this.#all.has(id)) return store.workers.delete(id);

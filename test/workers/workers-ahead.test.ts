@@ -5,7 +5,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { SvcError } from "../../src/domain/errors.ts";
 import { WORKER_AHEAD_MAX_MS, WORKERS_AHEAD_MAX } from "../../src/domain/limits.ts";
 import type { WorkerDriver, WorkerSpec } from "../../src/drivers/worker-driver.ts";
-import type { Endpoint } from "../../src/store/store.ts";
+import type { Endpoint, Worker } from "../../src/store/store.ts";
 import type { Images } from "../../src/workers/images.ts";
 import { WorkersAhead } from "../../src/workers/workers-ahead.ts";
 import { newEndpoint } from "../conformance/store.ts";
@@ -138,6 +138,21 @@ test("Workers of code that was replaced meanwhile are ended, and one whose row c
   await store.workers.insert({ ...ahead.find(seen.started[1]!)!, tokenHash: "taken" });
   await ahead.adopt(all);
   assert.deepEqual([seen.stopped, seen.adopted, seen.errors.length], [seen.started, [], 1]);
+});
+
+test("One whose endpoint is removed just while it comes ends, and nothing is wrong", async (t) => {
+  const { ahead, store, endpoint, seen, wish, rows, begun } = await rig(t);
+  const asked = ahead.prepare([wish(1)]);
+  await begun(1);
+  ahead.ready(seen.started[0]!);
+  await asked;
+  const insert = store.workers.insert.bind(store.workers);
+  t.mock.method(store.workers, "insert", async (row: Worker) => {
+    await store.endpoints.delete(endpoint.id);
+    await insert(row);
+  });
+  await ahead.adopt(all);
+  assert.deepEqual([seen.stopped, seen.adopted, await rows(), seen.errors], [seen.started, [], [], []]);
 });
 
 test("Whatever is asked for, an endpoint gets no more than it may have, all together have a bound, and one that is here gets none", async (t) => {
