@@ -280,6 +280,7 @@ async function start(
     };
     // Its callers are answered, where another can: who has the endpoints knows nothing of them.
     const lost = state.lost.then(async (error) => {
+      if (error.code === "INTERNAL") defect(error.cause);
       if (gateways === undefined && (await sharing?.lostRow())) await stop({ now: false });
       return error;
     });
