@@ -51,7 +51,15 @@ async function rig(t: TestContext, settings: Partial<Endpoint> = {}) {
   const begun = async (count: number) => {
     while (seen.started.length < count || seen.started.some((id) => ahead.has(id) && !ahead.find(id))) await turn();
   };
-  return { ahead, store, endpoint, seen, is, wish, rows, begun };
+  /** One more, which is ready. */
+  const readied = async (revision = endpoint.revision) => {
+    const nth = seen.started.length;
+    const asked = ahead.prepare([wish(1, revision)]);
+    await begun(nth + 1);
+    ahead.ready(seen.started[nth]!);
+    await asked;
+  };
+  return { ahead, store, endpoint, seen, is, wish, rows, begun, readied };
 }
 
 const all = () => true;
@@ -123,29 +131,20 @@ test("Those that fail or end are not waited for, and those whose endpoint never 
 });
 
 test("Workers of code that was replaced meanwhile are ended, and one whose row cannot be written is not kept", async (t) => {
-  const { ahead, store, endpoint, seen, wish, rows, begun } = await rig(t);
-  const asked = ahead.prepare([wish(1)]);
-  await begun(1);
-  ahead.ready(seen.started[0]!);
-  await asked;
+  const { ahead, store, endpoint, seen, rows, readied } = await rig(t);
+  await readied();
   await store.endpoints.update(endpoint.id, { revision: "newer" } as Partial<Endpoint>);
   await ahead.adopt(all);
   assert.deepEqual([seen.stopped, seen.adopted, await rows()], [seen.started, [], []]);
-  const again = ahead.prepare([wish(1, "newer")]);
-  await begun(2);
-  ahead.ready(seen.started[1]!);
-  await again;
+  await readied("newer");
   await store.workers.insert({ ...ahead.find(seen.started[1]!)!, tokenHash: "taken" });
   await ahead.adopt(all);
   assert.deepEqual([seen.stopped, seen.adopted, seen.errors.length], [seen.started, [], 1]);
 });
 
 test("One whose endpoint is removed just while it comes ends, and nothing is wrong", async (t) => {
-  const { ahead, store, endpoint, seen, wish, rows, begun } = await rig(t);
-  const asked = ahead.prepare([wish(1)]);
-  await begun(1);
-  ahead.ready(seen.started[0]!);
-  await asked;
+  const { ahead, store, endpoint, seen, rows, readied } = await rig(t);
+  await readied();
   const insert = store.workers.insert.bind(store.workers);
   t.mock.method(store.workers, "insert", async (row: Worker) => {
     await store.endpoints.delete(endpoint.id);

@@ -17,7 +17,7 @@ export function takenOver(): SvcError {
   });
 }
 
-/** What is read anew would be read by whoever starts, too; what is in memory is not to be trusted any more. */
+/** What is in memory is not to be trusted any more; who starts anew reads the rows into one of its own. */
 export function unreadable(cause: unknown): SvcError {
   return new SvcError("INTERNAL", "The queue cannot go on with what it read again; the platform has stopped.", {
     help: "Start it again, with `svc platform start`. Nothing that was accepted is lost; please report it.",
