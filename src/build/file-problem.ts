@@ -12,8 +12,16 @@ const REASONS: Readonly<Record<string, string>> = {
   // How Node says the same to a user who may not write beside that file.
   EEXIST: "a part of its path is a file",
   EISDIR: "it is a folder",
+  EFTYPE: "it is no plain file",
+  ELOOP: "its symbolic links lead in a circle",
+  ENAMETOOLONG: "its name is too long",
   EMFILE: "too many files are open",
 };
+
+/** In words; undefined for what is not known as a trouble of the disk. */
+export function diskProblem(error: unknown): string | undefined {
+  return REASONS[(error as NodeJS.ErrnoException).code ?? ""];
+}
 
 /** The disk's own troubles are the user's to solve: they become a BUILD_FAILED with the path. Others stay as they are. */
 export function fileProblem(error: unknown, { cacheDir, projectDir }: Record<"cacheDir" | "projectDir", string>) {
@@ -21,14 +29,14 @@ export function fileProblem(error: unknown, { cacheDir, projectDir }: Record<"ca
   if (!existsSync(projectDir)) return projectGone(projectDir, error);
   const { code = "", path, message } = error as NodeJS.ErrnoException;
   const lost = code === "ENOENT" && path?.startsWith(`${projectDir}/`);
-  const reason = lost ? "it went away during the build" : REASONS[code];
+  const reason = lost ? "it went away during the build" : diskProblem(error);
   if (reason === undefined) return error;
   const above = path !== undefined && cacheDir.startsWith(`${path}/`);
   const cached = above || path?.startsWith(cacheDir);
   return new SvcError("BUILD_FAILED", `The build cannot use ${above ? cacheDir : (path ?? message)}: ${reason}.`, {
     help: cached
       ? "SVC_CACHE_DIR moves the build cache to another folder."
-      : "Make it writable for you, or free space, and build again.",
+      : "Make it readable and writable for you, or free space, and build again.",
     cause: error,
   });
 }

@@ -3,9 +3,10 @@
  * the .gitignore files above the project (up to the repository's root), then .gitignore and .svcignore of each
  * folder from the project's root down. What BUILT_IN names never ships, whatever those files say.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import path from "node:path";
 import ignore, { type Ignore } from "ignore";
+import { readPlainText } from "../lib/plain-text.ts";
 
 const BUILT_IN = [
   ".env",
@@ -65,20 +66,27 @@ export function droppingRule(file: string, ruleFiles: readonly RuleFile[]): stri
   return dropped;
 }
 
+/** Gets what cannot be read, as the user calls it. */
+export type Unreadable = (label: string, error: unknown) => void;
+
 /** The rule files that stand in one folder of the project. */
-export function ruleFilesIn(projectDir: string, folder: string, names: ReadonlySet<string>): RuleFile[] {
+export function ruleFilesIn(
+  projectDir: string,
+  folder: string,
+  names: ReadonlySet<string>,
+  unreadable: Unreadable,
+): RuleFile[] {
   return [".gitignore", ".svcignore"]
     .filter((name) => names.has(name))
-    .map((name) => ({
-      label: folder + name,
-      folder,
-      prefix: "",
-      rules: ignore().add(readFileSync(path.join(projectDir, folder, name), "utf8")),
-    }));
+    .flatMap((name) => {
+      const label = folder + name;
+      const rules = rulesOf(path.join(projectDir, label), label, unreadable);
+      return rules === undefined ? [] : [{ label, folder, prefix: "", rules }];
+    });
 }
 
 /** .gitignore files of the repository above the project, outermost first. One that ignores the project itself has no say. */
-export function ruleFilesAbove(projectDir: string): RuleFile[] {
+export function ruleFilesAbove(projectDir: string, unreadable: Unreadable): RuleFile[] {
   const above: RuleFile[] = [];
   let folder = projectDir;
   while (!existsSync(path.join(folder, ".git"))) {
@@ -88,8 +96,18 @@ export function ruleFilesAbove(projectDir: string): RuleFile[] {
     const file = path.join(folder, ".gitignore");
     if (!existsSync(file)) continue;
     const prefix = `${path.relative(folder, projectDir).split(path.sep).join("/")}/`;
-    const rules = ignore().add(readFileSync(file, "utf8"));
-    if (!rules.ignores(prefix)) above.unshift({ label: path.relative(projectDir, file), folder: "", prefix, rules });
+    const label = path.relative(projectDir, file);
+    const rules = rulesOf(file, label, unreadable);
+    if (rules?.ignores(prefix) === false) above.unshift({ label, folder: "", prefix, rules });
   }
   return above;
+}
+
+function rulesOf(file: string, label: string, unreadable: Unreadable): Ignore | undefined {
+  try {
+    return ignore().add(readPlainText(file));
+  } catch (error) {
+    unreadable(label, error);
+    return undefined;
+  }
 }

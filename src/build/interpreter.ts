@@ -3,11 +3,12 @@
  * is remembered until the shim, a version file or a variable that steers it changes.
  */
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 import { SvcError } from "../domain/errors.ts";
 import { onPath } from "../lib/on-path.ts";
+import { plainTextIfAny } from "../lib/plain-text.ts";
 import { askPython } from "../python/version.ts";
 import type { LayerCache } from "./layer-cache.ts";
 
@@ -74,7 +75,8 @@ function stateKey(file: string, projectDir: string, env: Readonly<Record<string,
     path.join(homedir(), ".tool-versions"),
   ];
   for (const place of [...versionFiles(projectDir), ...globals]) {
-    if (existsSync(place)) add(`${place} ${readFileSync(place, "utf8")}`);
+    const text = plainTextIfAny(place);
+    if (text !== undefined) add(`${place} ${text}`);
   }
   return hash.digest("hex").slice(0, 32);
 }

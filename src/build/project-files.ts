@@ -1,8 +1,9 @@
-import { type BigIntStats, fstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { type BigIntStats, type Dirent, fstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import path from "node:path";
 import ignore from "ignore";
 import { SvcError } from "../domain/errors.ts";
 import type { Diagnostic } from "./build-result.ts";
+import { diskProblem } from "./file-problem.ts";
 import { droppingRule, type RuleFile, ruleFilesAbove, ruleFilesIn } from "./ignore-rules.ts";
 
 export interface ProjectFile {
@@ -33,6 +34,9 @@ export interface ProjectFiles {
   readonly diagnostics: readonly Diagnostic[];
 }
 
+/** What stands in a name for bytes that are no UTF-8. */
+const NOT_UTF8 = "\ufffd";
+
 /** What the project ships and what stays out and why. Throws NO_ENDPOINTS when the folder does not exist. */
 export function listProjectFiles(projectDir: string): ProjectFiles {
   const files: ProjectFile[] = [];
@@ -42,7 +46,7 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
   const root = realFolder(projectDir);
 
   const walk = (folder: string, inherited: readonly RuleFile[]) => {
-    const entries = readdirSync(path.join(root, folder), { withFileTypes: true });
+    const entries = entriesOf(folder);
     const names = new Set(entries.map((entry) => entry.name));
     const other = folder === "" ? undefined : otherThanProject(names);
     if (other !== undefined) {
@@ -50,7 +54,7 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
       return;
     }
     folders.push(folder);
-    const rules = [...inherited, ...ruleFilesIn(root, folder, names)];
+    const rules = [...inherited, ...ruleFilesIn(root, folder, names, unreadableRules)];
     for (const entry of entries) {
       const relative = `${folder}${entry.name}${entry.isDirectory() ? "/" : ""}`;
       const rule = droppingRule(relative, rules);
@@ -62,10 +66,45 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
     }
   };
 
+  const unreadable = (place: string, error: unknown, help: string) => {
+    const { code, message } = error as NodeJS.ErrnoException;
+    // It went away meanwhile, or cannot be named here.
+    if (code === "ENOENT" && !place.includes(NOT_UTF8)) return;
+    const reason = code === "ENOENT" ? "its name is not UTF-8" : (diskProblem(error) ?? message);
+    diagnostics.push({
+      severity: "error",
+      rule: "unreadable",
+      message: `${place} cannot be read: ${reason}.`,
+      help,
+      file: place,
+    });
+  };
+
+  const unreadableRules = (label: string, error: unknown) =>
+    unreadable(label, error, "Make it a file that you may read: it says what does not ship.");
+
+  const entriesOf = (folder: string): Dirent[] => {
+    try {
+      return readdirSync(path.join(root, folder), { withFileTypes: true });
+    } catch (error) {
+      unreadable(folder || "./", error, readableOrLeftOut(folder));
+      return [];
+    }
+  };
+
+  const statOf = (file: string): BigIntStats | undefined => {
+    try {
+      return statSync(path.join(root, file), { bigint: true });
+    } catch (error) {
+      unreadable(file, error, readableOrLeftOut(file));
+      return undefined;
+    }
+  };
+
   const outputs = ownOutputs();
   const add = (relative: string) => {
-    const stat = statSync(path.join(root, relative), { bigint: true, throwIfNoEntry: false });
-    if (stat === undefined) return; // It went away meanwhile.
+    const stat = statOf(relative);
+    if (stat === undefined) return;
     if (outputs.has(fileId(stat))) dropped.push({ path: relative, rule: "what this command prints (built in)" });
     else files.push(describe(relative, stat));
   };
@@ -85,11 +124,16 @@ export function listProjectFiles(projectDir: string): ProjectFiles {
     });
   };
 
-  walk("", ruleFilesAbove(root));
+  walk("", ruleFilesAbove(root, unreadableRules));
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   diagnostics.push(...privateFileWarnings(files));
   dropped.sort((a, b) => (a.path < b.path ? -1 : 1));
   return { files, folders, dropped, diagnostics };
+}
+
+function readableOrLeftOut(place: string): string {
+  const otherwise = place.includes(NOT_UTF8) ? ", or rename it" : place && `, or add ${place} to .svcignore`;
+  return `Make it readable for you${otherwise}.`;
 }
 
 function realFolder(projectDir: string): string {

@@ -1,6 +1,6 @@
 /** The text of a project's Python files: which of them are worth looking into, and what stands at a place. */
 import { createHash } from "node:crypto";
-import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import path from "node:path";
 import { SCANNED_FILE_MAX_BYTES } from "../domain/limits.ts";
 import type { Diagnostic } from "./build-result.ts";
@@ -33,7 +33,8 @@ export class Sources {
       if (!file.path.endsWith(".py")) continue;
       for (const name of namesOf(file.path)) this.#modules.add(name);
       const isTooLarge = file.sizeBytes > SCANNED_FILE_MAX_BYTES;
-      const text = (isTooLarge ? headOf : textOf)(path.join(projectDir, file.path)).replace(/^\ufeff/, "");
+      const read = file.linkTo !== undefined ? linkedText : isTooLarge ? headOf : textOf;
+      const text = read(path.join(projectDir, file.path)).replace(/^\ufeff/, "");
       this.#texts.set(file.path, isTooLarge ? undefined : text);
       if (file.linkTo !== undefined) links.add(file.path);
       if (file.linkTo !== undefined || !MAY_DECLARE.test(text)) continue;
@@ -111,6 +112,12 @@ export class Sources {
 
 function textOf(file: string): string {
   return readFileSync(file, "utf8");
+}
+
+/** A link may lead to a folder, or to what no plain file may be. */
+function linkedText(file: string): string {
+  const target = statSync(file);
+  return target.isFile() && target.size <= SCANNED_FILE_MAX_BYTES ? textOf(file) : "";
 }
 
 /** As much of it as a file may have that is looked into. */

@@ -11,11 +11,14 @@ export function workDirectory(projectDir: string, keep: boolean): string {
   return keep ? parent : path.join(parent, `${process.pid}-${randomBytes(3).toString("hex")}`);
 }
 
-/** The own folder first, then those of builds that were killed; .svc/.build itself when no other build uses it. */
+/**
+ * The own folder first, then those of builds that were killed; .svc/.build itself when no other build uses it. What cannot be removed now
+ * fails no build: a later one tries again.
+ */
 export async function removeWorkDirectory(workDir: string): Promise<void> {
-  await rm(workDir, { recursive: true, force: true });
   const parent = path.dirname(workDir);
-  for (const name of abandoned(parent)) await rm(path.join(parent, name), { recursive: true, force: true });
+  for (const folder of [workDir, ...abandoned(parent).map((name) => path.join(parent, name))])
+    await rm(folder, { recursive: true, force: true }).catch(() => {});
   await rmdir(parent).catch(() => {});
 }
 

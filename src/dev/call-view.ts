@@ -6,12 +6,12 @@
  *     error[ValueError]: no such colour
  *       --> worker.py:7:5
  */
-import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { formatDiagnostic } from "../build/diagnostics.ts";
 import { type LogLine, withoutTracebacks } from "../client/logs.ts";
 import { timingText } from "../client/timing-text.ts";
 import { failureLine } from "../domain/job.ts";
+import { plainTextIfAny } from "../lib/plain-text.ts";
 import type { Screen } from "./screen.ts";
 
 export interface ShownCall {
@@ -85,9 +85,10 @@ export class CallView {
     for (const match of [...traceback.matchAll(/^\s*File "([^"]+)", line (\d+)/gm)].reverse()) {
       const file = match[1]!;
       const line = Number(match[2]);
-      const absolute = path.resolve(this.#projectDir, file);
-      if (path.isAbsolute(file) || !existsSync(absolute)) continue;
-      const source = readFileSync(absolute, "utf8").split("\n")[line - 1];
+      // A traceback may say anything.
+      const inside = path.normalize(file);
+      if (path.isAbsolute(inside) || inside.startsWith("..")) continue;
+      const source = plainTextIfAny(path.join(this.#projectDir, inside))?.split("\n")[line - 1];
       if (source === undefined) continue;
       const indent = source.length - source.trimStart().length;
       return { file, line, column: indent + 1, source, length: Math.max(1, source.trim().length) };

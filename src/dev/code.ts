@@ -181,6 +181,10 @@ export function takeSnapshot(projectDir: string): Snapshot {
 }
 
 function stampOf(file: string): string {
-  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return stat === undefined ? "" : `${stat.size}-${stat.mtimeNs}-${stat.ctimeNs}-${stat.ino}`;
+  try {
+    const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+    return stat === undefined ? "" : `${stat.size}-${stat.mtimeNs}-${stat.ctimeNs}-${stat.ino}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? "";
+  }
 }

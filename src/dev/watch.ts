@@ -16,6 +16,8 @@ export function watchProject(
     ignoreInitial: true,
     // The server keeps the process alive, not what is left of a folder that went away.
     persistent: false,
+    // What they lead to is watched where it stands. Two links to a folder that they stand in would be followed 2⁴⁰ times.
+    followSymlinks: false,
     ignored: (file) => {
       const relative = path.relative(projectDir, file).split(path.sep).join("/");
       // What the rules say may change with these files, and they ship with nobody.

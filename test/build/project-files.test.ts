@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdirSync, symlinkSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { listProjectFiles } from "../../src/build/project-files.ts";
+import { Sources } from "../../src/build/sources.ts";
 import { temporaryFolder, writeFiles } from "./project.ts";
 
 function shipped(projectDir: string): string[] {
@@ -129,6 +131,71 @@ test("symbolic links ship when they stay inside the project, and are a finding o
   assert.deepEqual(diagnostics.map((each) => `${each.rule} ${each.file}`).sort(), [
     "link-outside broken",
     "link-outside outside",
+  ]);
+});
+
+test("what cannot be read is a finding each, and nothing waits for a pipe that stands for a file", (t) => {
+  const dir = temporaryFolder(t);
+  const at = (file: string) => path.join(dir, file);
+  writeFiles(dir, { ".git/HEAD": "", "shop/a.py": "", "shop/sub/b.py": "" });
+  execFileSync("mkfifo", [at(".gitignore"), at("shop/.svcignore")]);
+  mkdirSync(at("shop/sub/.gitignore"));
+  symlinkSync(".svcignore", at("shop/sub/.svcignore"));
+  writeFileSync(Buffer.from(at("shop/b\xff.txt"), "latin1"), "");
+  mkdirSync(Buffer.from(at("shop/d\xff"), "latin1"));
+  const { files, diagnostics } = listProjectFiles(at("shop"));
+  assert.deepEqual(
+    files.map((file) => file.path),
+    ["a.py", "sub/b.py"],
+  );
+  const rules = "Make it a file that you may read: it says what does not ship.";
+  assert.deepEqual(diagnostics.map(({ rule, message, help }) => `${rule}: ${message} ${help}`).sort(), [
+    `unreadable: ../.gitignore cannot be read: it is no plain file. ${rules}`,
+    `unreadable: .svcignore cannot be read: it is no plain file. ${rules}`,
+    "unreadable: b\ufffd.txt cannot be read: its name is not UTF-8. Make it readable for you, or rename it.",
+    "unreadable: d\ufffd/ cannot be read: its name is not UTF-8. Make it readable for you, or rename it.",
+    `unreadable: sub/.gitignore cannot be read: it is a folder. ${rules}`,
+    `unreadable: sub/.svcignore cannot be read: its symbolic links lead in a circle. ${rules}`,
+  ]);
+});
+
+test("a folder that nobody may look into is a finding", {
+  skip: process.getuid?.() === 0 && "root may look into any",
+}, (t) => {
+  const dir = temporaryFolder(t);
+  writeFiles(dir, { "a.py": "", "sub/b.py": "" });
+  for (const folder of [path.join(dir, "sub"), dir]) {
+    chmodSync(folder, 0);
+    const { diagnostics } = listProjectFiles(dir);
+    chmodSync(folder, 0o755);
+    const [place, help] = folder === dir ? ["./", ""] : ["sub/", ", or add sub/ to .svcignore"];
+    assert.deepEqual(
+      diagnostics.map((each) => `${each.message} ${each.help}`),
+      [`${place} cannot be read: permission denied. Make it readable for you${help}.`],
+    );
+  }
+});
+
+test("a link that is called as a module is read only where it leads to a file", (t) => {
+  const dir = temporaryFolder(t);
+  writeFiles(dir, { "real.py": "X = 1\n", "sub/b.txt": "" });
+  execFileSync("mkfifo", [path.join(dir, "pipe")]);
+  for (const [name, target] of Object.entries({ folder: "sub", pipe: "pipe", file: "real.py" }))
+    symlinkSync(target, path.join(dir, `${name}.py`));
+  const request = new Sources(dir, listProjectFiles(dir).files).request().toString().split("\0");
+  assert.deepEqual(request.slice(0, -1), [
+    "file.py",
+    "f",
+    "X = 1\n",
+    "folder.py",
+    "f",
+    "",
+    "pipe.py",
+    "f",
+    "",
+    "real.py",
+    "f",
+    "X = 1\n",
   ]);
 });
 

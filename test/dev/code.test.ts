@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { BuildProblems } from "../../src/build/diagnostics.ts";
 import { ProjectCode, takeSnapshot } from "../../src/dev/code.ts";
+import { watchProject } from "../../src/dev/watch.ts";
 import { project, tempDir } from "../e2e/platform.ts";
 
 const WORKER = 'from svc import Endpoint\n@Endpoint(name="a")\ndef a(): return 1\n';
@@ -81,6 +82,38 @@ test("what does not build changes nothing and is told once, by Python's own judg
   write("a.py", WORKER);
   assert.equal((await code.latest()).manifest.sourceLayer, sourceLayer);
   assert.deepEqual(events, ["a"]);
+});
+
+test("a file of rules that cannot be read is told once, and rules again when it can be", async (t) => {
+  const { code, events, projectDir } = await start(t, { "a.py": WORKER });
+  const rules = path.join(projectDir, ".svcignore");
+  symlinkSync(".svcignore", rules);
+  for (let call = 0; call < 3; call++) await code.latest();
+  rmSync(rules);
+  await code.latest();
+  assert.deepEqual(events, ["unreadable", "a"]);
+});
+
+test("links to the folders that they stand in are watched, not followed without end", async (t) => {
+  const dir = project(t, { "a.py": WORKER, "sub/b.py": "" });
+  for (const name of ["one", "two"]) symlinkSync(".", path.join(dir, "sub", name));
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let saves = 0;
+  const looked = new Set<string>();
+  const watched = watchProject(
+    dir,
+    (relative) => {
+      looked.add(relative);
+      return false;
+    },
+    () => saves > 1 && resolve(),
+  );
+  t.after(() => watched.close());
+  // What is there when it begins to watch is no change.
+  const saving = setInterval(() => writeFileSync(path.join(dir, "sub/b.py"), `X = ${saves++}\n`), 200);
+  t.after(() => clearInterval(saving));
+  await promise;
+  assert.deepEqual([...looked].sort(), ["a.py", "sub", "sub/b.py", "sub/one", "sub/two"]);
 });
 
 test("a change that changes nothing in the build is no new build", async (t) => {
