@@ -5,11 +5,11 @@
  */
 import { createHash } from "node:crypto";
 import { closeSync, ftruncateSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { GZIP_LEVEL_SOURCE } from "../domain/limits.ts";
 import type { Manifest } from "../domain/manifest.ts";
 import { gzipMember, gzipMembers } from "../lib/gzip-members.ts";
+import { makeFolder } from "../lib/make-folder.ts";
 import { packTar } from "../lib/tar-pack.ts";
 import type { CachedLayer, LayerCache } from "./layer-cache.ts";
 
@@ -57,7 +57,7 @@ export async function writeArtifact(
   const intact = record !== undefined && record.stamp === stampOf(file);
   const same = intact ? commonLength(record.parts, parts) : 0;
   if (same === parts.length && record?.parts.length === same) return;
-  await mkdir(path.dirname(file), { recursive: true });
+  makeFolder(path.dirname(file));
   // Moved away while it is changed: there is never half an archive under its name.
   const partial = `${file}.partial`;
   try {

@@ -27,9 +27,11 @@ export function diskProblem(error: unknown): string | undefined {
 export function fileProblem(error: unknown, { cacheDir, projectDir }: Record<"cacheDir" | "projectDir", string>) {
   if (error instanceof SvcError) return error;
   if (!existsSync(projectDir)) return projectGone(projectDir, error);
-  const { code = "", path, message } = error as NodeJS.ErrnoException;
+  const { code, path, message, syscall } = error as NodeJS.ErrnoException;
   const lost = code === "ENOENT" && path?.startsWith(`${projectDir}/`);
-  const reason = lost ? "it went away during the build" : diskProblem(error);
+  // As /proc answers to every new folder.
+  const noPlace = code === "ENOENT" && syscall === "mkdir" && "no folder can be made there";
+  const reason = lost ? "it went away during the build" : noPlace || diskProblem(error);
   if (reason === undefined) return error;
   const above = path !== undefined && cacheDir.startsWith(`${path}/`);
   const cached = above || path?.startsWith(cacheDir);

@@ -1,4 +1,5 @@
 import { mkdirSync, statSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
 /**
@@ -14,6 +15,20 @@ export function makeFolder(folder: string, mode = 0o777): void {
   } catch (error) {
     if (!isFolder(folder)) throw error; // Somebody else may have made it meanwhile.
   }
+}
+
+/** The same for a disk that may not answer: nothing else waits for it. */
+export async function makeFolderAside(folder: string, mode = 0o777): Promise<void> {
+  const failed = async (error: NodeJS.ErrnoException) => {
+    const above = path.dirname(folder);
+    if (error.code === "EEXIST") return; // Whether it is a folder, whoever uses it is told.
+    if (error.code !== "ENOENT" || above === folder) throw error;
+    await makeFolderAside(above, mode);
+    await mkdir(folder, { mode }).catch((again: NodeJS.ErrnoException) => {
+      if (again.code !== "EEXIST") throw again;
+    });
+  };
+  await mkdir(folder, { mode }).catch(failed);
 }
 
 function isFolder(name: string): boolean {

@@ -4,10 +4,11 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { link, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { link, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { VOLUMES_MARK, volumesElsewhere, volumesFailed } from "../domain/volume.ts";
 import { ifThere } from "../lib/if-there.ts";
+import { makeFolderAside } from "../lib/make-folder.ts";
 import { oneTime } from "../lib/one-time.ts";
 import { temporaryName, writeFileAtomic } from "../lib/write-file-atomic.ts";
 
@@ -24,7 +25,7 @@ export async function markVolumes(folder: string): Promise<string> {
   const mark = async () => (await ifThere(readFile(file, "utf8")))?.trim();
   const found = await mark();
   if (found !== undefined) return found;
-  await mkdir(folder, { recursive: true });
+  await makeFolderAside(folder);
   const made = temporaryName(file);
   try {
     await writeFile(made, `${randomUUID()}\n`, { flush: true }); // Agents of other users read it.

@@ -1,10 +1,11 @@
 /** Files of this machine that go to a volume, and places for those that come from one. */
 import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { lstat, mkdir, readdir, realpath, rename, rm, stat } from "node:fs/promises";
+import { lstat, readdir, realpath, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { SvcError } from "../../domain/errors.ts";
+import { makeFolder } from "../../lib/make-folder.ts";
 
 export interface LocalFile {
   readonly file: string;
@@ -69,7 +70,7 @@ export async function writeLocal(
   signal: AbortSignal,
   onChunk: (bytes: number) => void,
 ): Promise<void> {
-  await mkdir(path.dirname(target), { recursive: true });
+  makeFolder(path.dirname(target));
   const temporary = path.join(path.dirname(target), `.svc-${randomUUID()}`);
   const counted = async function* (source: AsyncIterable<Buffer>) {
     for await (const chunk of source) {
