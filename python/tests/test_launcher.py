@@ -109,6 +109,36 @@ class Starting(LauncherTest):
         self.assertEqual(self.ready(body_env=env).run(1).json, [60_000, 30_000])
         self.assertEqual(self.ready(body_env=env, boot="OFF").run(1).json, [60_000, 30_000])
 
+    def test_code_that_closes_the_standard_descriptors_when_it_is_imported_gets_workers_with_their_output(self):
+        for closing in ("sys.stdin.close()", "os.close(0)\nos.close(1)\nos.close(2)"):
+            with self.subTest(closing=closing):
+                source = f"import os, sys\n{closing}\ndef run():\n    os.write(1, b'it is heard\\n')\n    return 1\n"
+                link = self.ready(source, zygote=closing)
+                self.assertEqual(link.run(1).json, 1)
+                self.assertEqual(self.launcher.expect(protocol.STARTED, worker=link.worker).head["how"], "fork")
+                self.assertEqual(self.launcher.expect(protocol.LOG, worker=link.worker).body, b"it is heard\n")
+
+    def test_code_that_writes_to_the_channel_of_its_zygote_fails_the_boot_and_fills_no_log(self):
+        source = (
+            "import os, stat\nfor n in range(3, 20):\n    try:\n"
+            "        if stat.S_ISSOCK(os.fstat(n).st_mode):\n            while True: os.write(n, {text!r})\n"
+            "    except OSError: pass\ndef run():\n    return 1\n"
+        )
+        said = ["{}", "null", "[]", '"ready"', "{", '{"ready": "x"}', '{"failed": 1}', '{"forked": 99}', '{"unforked": 1}']
+        said += ['{"exited": 1e999, "status": 0}', "[" * 50_000, "\x00"]
+        for number, text in enumerate(said):
+            with self.subTest(text=text[:40]):
+                worker = self.start(source.replace("{text!r}", repr(text.encode())), module=f"liar_{number}", zygote=f"liar {number}")
+                failed = self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head
+                self.assertIn("said what is no message", failed["error_message"])
+        self.assertEqual(self.ready("def run():\n    return 'goes on'\n", module="other").run(1).json, "goes on")
+
+    def test_a_fork_that_ends_its_zygote_each_time_means_a_fresh_interpreter(self):
+        source = "import os\nos.register_at_fork(before=lambda: os._exit(3))\ndef run():\n    return 1\n"
+        self.assertEqual(self.ready(source).run(1).json, 1)
+        started = self.launcher.expect(protocol.STARTED).head
+        self.assertEqual((started["how"], started["reason"]), ("spawn", "the process that forks its workers exited with code 3"))
+
     def test_a_failed_import_is_reported_with_the_users_frames_and_the_next_start_tries_again(self):
         worker = self.start("def helper():\n    return 1 / 0\nhelper()\ndef run():\n    return 1\n")
         failed = self.launcher.expect(protocol.BOOT_FAILED, worker=worker).head

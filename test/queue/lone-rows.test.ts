@@ -15,7 +15,9 @@ const LARGE = Buffer.from(JSON.stringify("x".repeat(INLINE_BODY_MAX_BYTES + 1)))
 async function opens(under: QueueUnderTest, tables: readonly string[], change: (sql: string) => Promise<unknown>) {
   const { queue } = under;
   const there = await queue.enqueue(newJob("there", { input: LARGE }));
-  for (const e of ["runs", "streams", "waits", "ended"]) await queue.enqueue(newJob(e, { input: LARGE }));
+  const gone: string[] = [];
+  for (const e of ["runs", "streams", "waits", "ended"])
+    gone.push((await queue.enqueue(newJob(e, { input: LARGE }))).id);
   await claimOne(queue, "runs");
   await queue.chunk(await claimOne(queue, "streams"), LARGE);
   await queue.finish(await claimOne(queue, "ended"), { state: "COMPLETED", output: LARGE });
@@ -28,6 +30,10 @@ async function opens(under: QueueUnderTest, tables: readonly string[], change: (
   await under.reopen();
   assert.equal((await under.queue.counts("there")).inQueue, 1);
   assert.equal((await claimOne(under.queue, "there")).jobId, there.id);
+  for (const id of gone) {
+    for (const look of [under.queue.find(id), under.queue.findExpired(id), under.queue.wait(id, 10)])
+      assert.equal(await look, undefined);
+  }
 }
 
 test("SQLite is opened with rows whose endpoint is gone", async (t) => {

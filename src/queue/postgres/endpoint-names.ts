@@ -13,11 +13,12 @@ export class EndpointNames {
     this.#core = core;
   }
 
-  async idOf(number: number): Promise<string> {
+  /** Undefined where it was removed since a row of it was read. */
+  async idOf(number: number): Promise<string | undefined> {
     const known = this.#core.live.idOf(number);
     if (known !== undefined) return known;
     await this.#read("number = $1", number);
-    return this.#core.live.idOf(number) ?? this.#core.live.of(number).id;
+    return this.#core.live.idOf(number);
   }
 
   /** 0: it has no row. */

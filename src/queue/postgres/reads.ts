@@ -20,7 +20,8 @@ export function queueReads(core: PostgresCore, names: EndpointNames): Omit<JobRe
     if (row === undefined) return undefined;
     const output = row.output_ref === null ? row.output : ((await core.bodies.read(row.output_ref)) ?? null);
     const error = row.error_ref === null ? row.error : ((await core.bodies.read(row.error_ref)) ?? null);
-    return jobOfRow(row, await names.idOf(row.endpoint), output, textOf(error));
+    const endpointId = await names.idOf(row.endpoint);
+    return endpointId === undefined ? undefined : jobOfRow(row, endpointId, output, textOf(error));
   }
 
   return {
@@ -30,7 +31,8 @@ export function queueReads(core: PostgresCore, names: EndpointNames): Omit<JobRe
       const [row] = await db.read<ListedRow>(`SELECT ${TABLES.expired.columns} FROM expired_jobs WHERE id = $1`, [
         jobId,
       ]);
-      return row && expiredJob(row, await names.idOf(row.endpoint));
+      const endpointId = row && (await names.idOf(row.endpoint));
+      return endpointId === undefined ? undefined : expiredJob(row!, endpointId);
     },
 
     async input(jobId, maxBytes = Number.POSITIVE_INFINITY) {

@@ -23,8 +23,8 @@ export function queueReads(core: QueueCore): Omit<JobReader, "search"> {
 
   async function find(jobId: string): Promise<Job | undefined> {
     const row = sql.job.get(jobId) as unknown as (JobRow & Result) | undefined;
-    if (row === undefined) return undefined;
-    const endpointId = live.of(row.endpoint).id;
+    const endpointId = row && live.idOf(row.endpoint);
+    if (row === undefined || endpointId === undefined) return undefined;
     const output = typeof row.output === "string" ? ((await core.files.read(row.output)) ?? null) : row.output;
     const error = typeof row.error === "string" ? await core.files.read(row.error) : row.error;
     return jobOfRow(row, endpointId, output, textOf(error ?? null));
@@ -35,7 +35,8 @@ export function queueReads(core: QueueCore): Omit<JobReader, "search"> {
 
     async findExpired(jobId) {
       const row = sql.expired.get(jobId) as unknown as JobRow | undefined;
-      return row && expiredJob(row, live.of(row.endpoint).id);
+      const endpointId = row && live.idOf(row.endpoint);
+      return endpointId === undefined ? undefined : expiredJob(row!, endpointId);
     },
 
     async input(jobId, maxBytes = Infinity) {

@@ -138,6 +138,15 @@ def use_as_output(stdout: int, stderr: int) -> None:
         os.close(descriptor)
 
 
+def keep_standard_numbers() -> None:
+    """Where imported code closed 0, 1 or 2, a worker's channel or pipe would get the number, and be lost in `use_as_output`."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+
+
 def reseed() -> None:
     """Forked workers must not draw the same numbers."""
     modules = sys.modules

@@ -207,6 +207,7 @@ class _Forker:
         """Pid to the number that the launcher gave it."""
         self._retiring = False
         self._remains = Remains(self._children.__contains__)
+        new_process.keep_standard_numbers()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)

@@ -21,6 +21,7 @@ from svc._runtime.confine import kernel
 from svc._runtime.confine.cgroups import Confinement
 from svc._runtime.confine.isolation import Isolation
 from svc._runtime.limits import SPARE_DELAY_S, ZYGOTE_TTL_S
+from svc._runtime.process import log
 from svc._runtime.process.new_process import execute
 from svc._runtime.process.nursery import Nursery
 from svc._runtime.process.outputs import Outputs
@@ -28,14 +29,15 @@ from svc._runtime.process.worker_record import WorkerRecord, how_it_ended
 from svc._runtime.process.zygote import send_message
 from svc._runtime.process.zygote_record import (
     Child,
+    Unforkable,
     Zygote,
     beyond,
     close_ends,
     close_theirs,
+    failure,
     open_ends,
     receive_from,
     send_with_group,
-    text_of,
 )
 
 
@@ -67,8 +69,7 @@ class ZygotePool:
         self._by_key: dict[str, Zygote] = {}
         self._by_pid: dict[int, Zygote] = {}
         self._by_descriptor: dict[int, Zygote] = {}
-        self._unforkable: dict[str, str] = {}
-        """Key to why its workers are spawned."""
+        self._unforkable = Unforkable()
         self._forks = 0
 
     def __contains__(self, pid: int) -> bool:
@@ -79,8 +80,8 @@ class ZygotePool:
 
     def start(self, key: str, record: WorkerRecord) -> None:
         """Brings a worker up: by fork of its endpoint or, when that cannot be forked, of a zygote without its modules."""
-        if key in self._unforkable:
-            self.spawn(key, record, self._unforkable[key])
+        if why := self._unforkable.why(key):
+            self.spawn(key, record, why)
         else:
             self._start(key, record)
 
@@ -108,7 +109,7 @@ class ZygotePool:
 
     def retire(self, key: str) -> None:
         """It ends after its last worker; a later START with this key begins anew."""
-        self._unforkable.pop(key, None)
+        self._unforkable.forget(key)
         for each in (key, f"{key} bare"):
             zygote = self._by_key.pop(each, None)
             if zygote is not None:
@@ -117,7 +118,7 @@ class ZygotePool:
     def _retire(self, zygote: Zygote) -> None:
         zygote.retired = True
         zygote.spare_at = zygote.retire_at = None
-        self._drop_spare(zygote)
+        zygote.drop_spare()
         if not zygote.ready:
             if zygote.pid:
                 kernel.kill_quietly(zygote.pid, signal.SIGKILL)
@@ -261,11 +262,6 @@ class ZygotePool:
             close_theirs(theirs, stdout, stderr)
         return child
 
-    def _drop_spare(self, zygote: Zygote) -> None:
-        spare, zygote.spare = zygote.spare, None
-        if spare is not None:
-            spare.let_go()
-
     def _child_ended(self, zygote: Zygote, child: Child) -> None:
         """A spare leaves its pipes and its group; those of a worker are the launcher's to close."""
         if child.record is None:
@@ -280,10 +276,8 @@ class ZygotePool:
 
     def _became_idle(self, zygote: Zygote) -> None:
         zygote.retire_at = monotonic() + ZYGOTE_TTL_S
-        pids = [zygote.pid, *(child.pid for child in zygote.children.values() if child.pid)]
-        zygote.idle_bytes = sum(map(kernel.proportional_bytes, pids))
-        idle = [each for each in self._by_key.values() if each.retire_at is not None]
-        for each in beyond(self._idle_max_bytes, idle):
+        zygote.measure()
+        for each in beyond(self._idle_max_bytes, self._by_key.values()):
             self.retire(each.key)
 
     def read(self, descriptor: int) -> bool:
@@ -291,37 +285,45 @@ class ZygotePool:
         zygote = self._by_descriptor[descriptor]
         try:
             message, sender = receive_from(zygote.channel)
+            if message is not None:
+                self._take(zygote, message, sender)
         except BlockingIOError:
             return False
+        except (LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
+            # Code of the user has its channel: unheard, it fills neither the log nor the launcher's time.
+            zygote.fault, message = "said what is no message", None
+            log.tell(f"a zygote {zygote.fault}, and is ended: {error!r}")
+            kernel.kill_quietly(zygote.pid, signal.SIGKILL)
         if message is None:
             self._poll.unregister(descriptor)
             del self._by_descriptor[descriptor]
-        elif "forked" in message:
+        return True
+
+    def _take(self, zygote: Zygote, message: dict, sender: int) -> None:
+        if "forked" in message:
             child = zygote.children[message["forked"]]
-            if child.pid or not sender:
-                return True
-            child.pid = sender
-            if child.record is not None:
-                self._events.forked(child.record, child.pid)
+            if not child.pid and sender:
+                child.pid = sender
+                self._unforkable.forked(zygote.key)
+                if child.record is not None:
+                    self._events.forked(child.record, child.pid)
         elif "unforked" in message:
             child = zygote.children.pop(message["unforked"])
             self._child_ended(zygote, child)
             if child.record is not None:
-                self._events.no_process(child.record, text_of(message["why"]))
+                self._events.no_process(child.record, message["why"])
         elif "exited" in message:
             child = zygote.children.pop(message["exited"])
             self._child_ended(zygote, child)
             if child.record is not None:
-                self._events.exited(child.record.id, int(message["status"]))
+                self._events.exited(child.record.id, message["status"])
         else:
             self._import_done(zygote, message)
-        return True
 
     def _import_done(self, zygote: Zygote, message: dict) -> None:
         waiting, zygote.waiting = zygote.waiting, []
         if "ready" in message:
-            zygote.ready = True
-            zygote.unclaimed_import_ms = float(message["ready"])
+            zygote.ready, zygote.unclaimed_import_ms = True, message["ready"]
             for record in waiting:
                 try:
                     self._bring_up(zygote, record)
@@ -332,11 +334,10 @@ class ZygotePool:
             return
         self._forget_key(zygote)
         if "unforkable" in message:
-            self._unforkable[zygote.key] = text_of(message["unforkable"])[:200]
+            self._unforkable.say(zygote.key, message["unforkable"])
         for record in waiting:
             if "failed" in message:
-                failed = message["failed"]
-                self._events.fail_boot(record, {name: text_of(failed.get(name, "")) for name in _failure("")})
+                self._events.fail_boot(record, message["failed"])
             else:
                 self._start_again(record)
 
@@ -358,22 +359,24 @@ class ZygotePool:
         self._events.group_left(zygote.group)
         if zygote.folder:
             self._events.directory_left(zygote.folder)
-        how = how_it_ended(code)
+        how = zygote.fault or how_it_ended(code)
         children, zygote.children = zygote.children, {}
         for child in children.values():
             self._child_ended(zygote, child)
             if zygote.has_namespaces and child.record is not None and child.pid:
                 self._events.exited(child.record.id, -signal.SIGKILL)
         unborn = [child.record for child in children.values() if child.record is not None and not child.pid]
+        if zygote.ready and unborn:
+            self._unforkable.ended(zygote.key, f"the process that forks its workers {how}")
         zygote.spare_at = zygote.retire_at = None
         for record in (*zygote.waiting, *unborn):
             if zygote.retired:
                 self._events.stopped_early(record, "its build was retired")
-            elif zygote.ready:
+            elif zygote.ready and not zygote.fault:
                 self._leave(record)
                 self._start_again(record)  # its code can be imported: another zygote forks it
             else:
-                self._events.fail_boot(record, _failure(f"the process that imported the handler {how}"))
+                self._events.fail_boot(record, failure(f"the process that imported the handler {how}"))
 
     def _leave(self, record: WorkerRecord) -> None:
         """What it had of a child that never came."""
@@ -392,7 +395,3 @@ class ZygotePool:
                 self.start(key, record)
         except OSError as error:
             self._events.no_process(record, error.strerror)
-
-
-def _failure(message: str) -> dict:
-    return {"error_type": "BootFailure", "error_message": message, "error_traceback": ""}

@@ -7,7 +7,9 @@ import json
 import os
 import socket
 import struct
+from collections.abc import Iterable
 
+from svc._runtime.confine import kernel
 from svc._runtime.confine.cgroups import Group
 from svc._runtime.limits import START_MESSAGE_MAX_BYTES
 from svc._runtime.process.outputs import Outputs
@@ -52,7 +54,7 @@ class Child:
 
 class Zygote:
     __slots__ = (
-        "channel", "children", "folder", "group", "has_namespaces", "idle_bytes", "key", "pid", "pipes", "ready", "retire_at",
+        "channel", "children", "fault", "folder", "group", "has_namespaces", "idle_bytes", "key", "pid", "pipes", "ready", "retire_at",
         "retired", "spare", "spare_at", "unclaimed_import_ms", "waiting",
     )  # fmt: skip
 
@@ -69,6 +71,8 @@ class Zygote:
         """Its own one beside its workers' temporary directories."""
         self.ready = False
         self.retired = False
+        self.fault = ""
+        """What it did that ended it."""
         self.waiting: list[WorkerRecord] = []
         """To be forked when the import is done."""
         self.children: dict[int, Child] = {}
@@ -82,10 +86,48 @@ class Zygote:
         """What it and its spare hold while it has no worker."""
         self.unclaimed_import_ms = 0.0
 
+    def measure(self) -> None:
+        pids = [self.pid, *(child.pid for child in self.children.values() if child.pid)]
+        self.idle_bytes = sum(map(kernel.proportional_bytes, pids))
 
-def beyond(max_bytes: float, idle: list[Zygote]) -> list[Zygote]:
+    def drop_spare(self) -> None:
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            spare.let_go()
+
+
+class Unforkable:
+    """Keys whose workers are spawned, each with an interpreter of its own: a fork would be a broken copy, or ends what forks it."""
+
+    def __init__(self) -> None:
+        self._why: dict[str, str] = {}
+        self._ended: set[str] = set()
+        """Whose last zygote ended in place of a fork."""
+
+    def why(self, key: str) -> str:
+        """"" where they are forked."""
+        return self._why.get(key, "")
+
+    def say(self, key: str, why: str) -> None:
+        self._why[key] = why[:200]
+
+    def forked(self, key: str) -> None:
+        self._ended.discard(key)
+
+    def ended(self, key: str, why: str) -> None:
+        """Once it may have been killed; a fork that ends it again, as hooks of forks do that fail, would do so for ever."""
+        if key in self._ended:
+            self._why[key] = why
+        self._ended.add(key)
+
+    def forget(self, key: str) -> None:
+        self._why.pop(key, None)
+        self._ended.discard(key)
+
+
+def beyond(max_bytes: float, zygotes: Iterable[Zygote]) -> list[Zygote]:
     """Those of the idle that hold more together than they may, used longest ago; the one used last is never among them."""
-    idle = sorted(idle, key=lambda each: each.retire_at)
+    idle = sorted((each for each in zygotes if each.retire_at is not None), key=lambda each: each.retire_at)
     held = sum(each.idle_bytes for each in idle)
     found = []
     for each in idle[:-1]:
@@ -131,7 +173,8 @@ def send_with_group(channel: socket.socket, message: dict, group: Group, descrip
 
 
 def receive_from(channel: socket.socket) -> tuple[dict | None, int]:
-    """The next message, and which process sent it; None when the other side is gone."""
+    """The next message, and which process sent it; None when the other side is gone. Raises BlockingIOError, and for what is no
+    message LookupError, OverflowError, RecursionError, TypeError or ValueError."""
     try:
         data, ancillary, _, _ = channel.recvmsg(START_MESSAGE_MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
     except ConnectionError:
@@ -140,9 +183,27 @@ def receive_from(channel: socket.socket) -> tuple[dict | None, int]:
     for level, kind, credentials in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             sender = _CREDENTIALS.unpack(credentials)[0]
-    return (json.loads(data) if data else None), sender
+    return (_understood(json.loads(data)) if data else None), sender
 
 
-def text_of(value: object) -> str:
-    """What a zygote says is said by code of the user."""
+def _understood(message: dict) -> dict:
+    """What a zygote says may be said by code of the user: one of its messages, with values of their kind, or an error."""
+    if "ready" in message:
+        return {"ready": float(message["ready"])}
+    if "failed" in message:
+        return {"failed": {name: _text_of(dict(message["failed"]).get(name, "")) for name in failure("")}}
+    if "unforkable" in message:
+        return {"unforkable": _text_of(message["unforkable"])}
+    if "unforked" in message:
+        return {"unforked": int(message["unforked"]), "why": _text_of(message["why"])}
+    if "forked" in message:
+        return {"forked": int(message["forked"])}
+    return {"exited": int(message["exited"]), "status": int(message["status"])}
+
+
+def _text_of(value: object) -> str:
     return str(value)[:16_000]
+
+
+def failure(message: str) -> dict:
+    return {"error_type": "BootFailure", "error_message": message, "error_traceback": ""}
