@@ -12,7 +12,11 @@ const NOBODYS = 2_000_000_000;
 const LARGE = Buffer.from(JSON.stringify("x".repeat(INLINE_BODY_MAX_BYTES + 1)));
 
 /** `change` runs a statement on the rows. */
-async function opens(under: QueueUnderTest, tables: readonly string[], change: (sql: string) => Promise<unknown>) {
+async function opens(
+  { under, clock }: { readonly under: QueueUnderTest; readonly clock: { now: number } },
+  tables: readonly string[],
+  change: (sql: string) => Promise<unknown>,
+) {
   const { queue } = under;
   const there = await queue.enqueue(newJob("there", { input: LARGE }));
   const gone: string[] = [];
@@ -29,17 +33,24 @@ async function opens(under: QueueUnderTest, tables: readonly string[], change: (
   await change("DELETE FROM queue_endpoints WHERE id <> 'there'");
   await under.reopen();
   assert.equal((await under.queue.counts("there")).inQueue, 1);
-  assert.equal((await claimOne(under.queue, "there")).jobId, there.id);
+  const claim = await claimOne(under.queue, "there");
+  assert.equal(claim.jobId, there.id);
   for (const id of gone) {
     for (const look of [under.queue.find(id), under.queue.findExpired(id), under.queue.wait(id, 10)])
       assert.equal(await look, undefined);
   }
+  // What is kept long enough goes all the same.
+  await under.queue.finish(claim, { state: "COMPLETED", output: LARGE });
+  clock.now += 24 * 3_600_000;
+  await under.queue.sweep();
+  assert.equal(await under.queue.find(there.id), undefined);
 }
 
 test("SQLite is opened with rows whose endpoint is gone", async (t) => {
-  const under = await openTestQueue({ now: Date.now() });
+  const clock = { now: Date.now() };
+  const under = await openTestQueue(clock);
   t.after(() => under.close());
-  await opens(under, ["jobs"], async (sql) => under.database.connection.exec(sql));
+  await opens({ under, clock }, ["jobs"], async (sql) => under.database.connection.exec(sql));
 });
 
 test("A webhook whose job is gone is due as one of which nothing is to be delivered", async (t) => {
@@ -58,7 +69,10 @@ test("PostgreSQL is opened with rows whose endpoint is gone", {
 }, async (t) => {
   const server = await startPostgres((found as { bin: string }).bin);
   t.after(() => server.stop());
-  const under = await openPostgresTestQueue(server, { now: Date.now() });
+  const clock = { now: Date.now() };
+  const under = await openPostgresTestQueue(server, clock);
   t.after(() => under.close());
-  await opens(under, ["open_jobs", "done_jobs"], (sql) => server.sql(sql, new URL(under.url).pathname.slice(1)));
+  await opens({ under, clock }, ["open_jobs", "done_jobs"], (sql) =>
+    server.sql(sql, new URL(under.url).pathname.slice(1)),
+  );
 });

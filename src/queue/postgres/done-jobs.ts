@@ -140,18 +140,21 @@ async function remove(core: PostgresCore, query: Query, rows: readonly Gone[], k
   );
   if (gone.length === 0) return 0;
   const bySeq = new Map(rows.map((row) => [row.seq, row]));
+  // What lost its endpoint, as earlier versions left some, goes as well.
+  const stateOf = (number: number) => (core.live.idOf(number) === undefined ? undefined : core.live.of(number));
   for (const { seq, bytes, ref } of gone) {
     const { endpoint, id } = bySeq.get(seq)!;
-    if (bytes !== null) core.live.chunks(core.live.of(endpoint), id, -(bytes + STREAM_CHUNK_COST_BYTES));
+    const state = stateOf(endpoint);
+    if (bytes !== null && state !== undefined) core.live.chunks(state, id, -(bytes + STREAM_CHUNK_COST_BYTES));
     if (ref !== null) core.bodies.drop(ref);
   }
   for (const { id, endpoint, refs } of rows) {
-    const state = core.live.of(endpoint);
-    if (keepsTrace) core.expiredSince.add(state);
+    const state = stateOf(endpoint);
+    if (keepsTrace && state !== undefined) core.expiredSince.add(state);
     for (const ref of refs) {
       if (ref === null) continue;
-      state.files.unnamed(ref);
-      if (!state.files.has(ref)) core.bodies.drop(ref);
+      state?.files.unnamed(ref);
+      if (state?.files.has(ref) !== true) core.bodies.drop(ref);
     }
     core.finals.notify(id);
     core.chunks.notify(id);

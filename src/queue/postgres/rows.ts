@@ -1,4 +1,6 @@
 /** How rows are read. */
+import type { LiveState } from "../machine/live-state.ts";
+import { arrayOf } from "./arrays.ts";
 import type { Query } from "./connection.ts";
 import type { ReadRow } from "./records.ts";
 
@@ -81,6 +83,20 @@ export function expiredQueuedRows(query: Query, now: number, limit: number, with
     `SELECT ${OPEN} FROM open_jobs WHERE state = 0 AND expires_at <= $1${within} ORDER BY expires_at LIMIT $2`,
     [now, limit],
   );
+}
+
+/** Without those whose endpoint is gone, as earlier versions left some: they are deleted, and nothing in memory counts them. */
+export async function ofEndpoints(
+  query: Query,
+  live: LiveState,
+  rows: readonly ReadRow[],
+): Promise<readonly ReadRow[]> {
+  const isKnown = (endpoint: number) => live.idOf(endpoint) !== undefined;
+  const lone = rows.filter(({ endpoint }) => !isKnown(endpoint)).map(({ seq }) => seq);
+  const isGone = "NOT EXISTS (SELECT FROM queue_endpoints e WHERE e.number = o.endpoint)";
+  if (lone.length > 0)
+    await query(`DELETE FROM open_jobs o WHERE o.seq = ANY($1::int8[]) AND ${isGone}`, [arrayOf("int8", lone)]);
+  return lone.length === 0 ? rows : rows.filter(({ endpoint }) => isKnown(endpoint));
 }
 
 export function dueRows(query: Query, now: number, limit: number, within: string) {

@@ -11,7 +11,7 @@ import { endRow } from "./changes.ts";
 import type { PostgresCore } from "./core.ts";
 import { shardOfNumber } from "./ownership.ts";
 import type { JobRecord } from "./records.ts";
-import { dueRows } from "./rows.ts";
+import { dueRows, ofEndpoints } from "./rows.ts";
 
 export function runningRows(core: PostgresCore): RunningRows {
   /** What a job said in a run that is over goes. */
@@ -89,7 +89,7 @@ export function delayedRows(core: PostgresCore): DelayedRows {
       core.keep(queue, {
         load: async (query) => {
           const rows = await dueRows(query, now, DELETE_BATCH_ROWS, core.ownership.within("seq"));
-          return rows.map((row) => core.adopt(row, "open"));
+          return (await ofEndpoints(query, core.live, rows)).map((row) => core.adopt(row, "open"));
         },
       }),
 

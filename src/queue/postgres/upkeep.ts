@@ -15,7 +15,7 @@ import { OrphanedBodies } from "./orphans.ts";
 import { shardOf } from "./ownership.ts";
 import { rollPartitions } from "./partitions.ts";
 import type { JobRecord, ReadRow } from "./records.ts";
-import { expiredQueuedRows, waitingNamed, waitingRows } from "./rows.ts";
+import { expiredQueuedRows, ofEndpoints, waitingNamed, waitingRows } from "./rows.ts";
 
 export type Upkeep = Omit<JobUpkeep, "wakeDelayed"> & Pick<Queue, "purge">;
 
@@ -26,7 +26,7 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
   /** Calls `change` with each job that `find` gives and that is in `state` yet, batch by batch. Resolves how many. */
   async function forAll(
     state: number,
-    find: (query: Query) => Promise<ReadRow[]>,
+    find: (query: Query) => Promise<readonly ReadRow[]>,
     change: (job: JobRecord) => void,
   ): Promise<number> {
     let changed = 0;
@@ -108,7 +108,10 @@ export function queueUpkeep(core: PostgresCore, bodies: StoredBodies, running: R
     async sweep() {
       live.forgetGone();
       const now = core.clock();
-      const expired = (query: Query) => expiredQueuedRows(query, now, DELETE_BATCH_ROWS, core.ownership.within("seq"));
+      const expired = async (query: Query) => {
+        const rows = await expiredQueuedRows(query, now, DELETE_BATCH_ROWS, core.ownership.within("seq"));
+        return ofEndpoints(query, live, rows);
+      };
       let deleted = await forAll(IN_QUEUE, expired, deleteWaiting);
       deleted += await sweepExpired(core, now);
       for (const endpoint of [...core.failedSince]) {

@@ -8,7 +8,7 @@ import type { EndpointState } from "../machine/live-state.ts";
 import { type QueueBounds, type QueueClocks, QueueMachine } from "../machine/machine.ts";
 import type { ClaimHooks } from "../machine/pending-claims.ts";
 import type { BodyFiles } from "./body-files.ts";
-import { lastSeq, storedState } from "./load.ts";
+import { deleteLone, lastSeq, storedState } from "./load.ts";
 import { prepareStatements, type Statements } from "./statements.ts";
 
 /** Bodies: those in files. */
@@ -48,7 +48,7 @@ export class QueueCore extends QueueMachine {
     });
     this.sql = sql;
     this.files = files;
-    this.#load();
+    deleteLone(sql, this.#load());
     this.sweepAll();
     this.#commit = new GroupCommit(database, {
       beforeCommit: () => this.handOut(),
@@ -82,11 +82,14 @@ export class QueueCore extends QueueMachine {
     return ++this.#lastSeq;
   }
 
-  #load(): void {
+  /** What storedState found of endpoints that are gone. */
+  #load(): ReadonlySet<number> {
     // All is read before anything is changed: a read may fail.
     const seq = lastSeq(this.sql);
-    this.live.load(storedState(this.sql));
+    const stored = storedState(this.sql);
+    this.live.load(stored);
     this.#lastSeq = Math.max(this.#lastSeq, seq);
+    return stored.lone;
   }
 
   // Parts of a batch.

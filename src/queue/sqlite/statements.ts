@@ -80,6 +80,8 @@ export function prepareStatements(db: DatabaseSync) {
       prepare(`UPDATE jobs SET state = 0, created_at = ?, expires_at = ? + ttl_ms, retries = 0, attempts = 0, worker_id = '',
       started_at = NULL, finished_at = NULL, output = NULL, error = NULL WHERE seq = ?`),
     progress: prepare("UPDATE jobs SET output = ? WHERE seq = ? AND fence = ? AND state = 1"),
+    deleteLone: prepare("DELETE FROM jobs WHERE endpoint = ?"),
+    deleteLoneChunks: prepare("DELETE FROM chunks WHERE job IN (SELECT seq FROM jobs WHERE endpoint = ?)"),
     delete: prepare(`DELETE FROM jobs WHERE seq = ? RETURNING endpoint, webhook <> '' AS hooked,
       CASE typeof(input) WHEN 'text' THEN input END AS input, CASE typeof(output) WHEN 'text' THEN output END AS output,
       CASE typeof(error) WHEN 'text' THEN error END AS error`),
