@@ -393,6 +393,18 @@ class Jobs(LauncherTest):
         text = "x" * 3_000_000
         self.assertEqual(len(link.run(1, {"s": text}).json), 6_000_000)
 
+    def test_a_handler_that_raises_ends_no_worker_whose_functions_run_in_threads(self):
+        source = (
+            "import signal, time\nclass Late(Exception): pass\ndef late(*_): raise Late('too long')\n"
+            "signal.signal(signal.SIGALRM, late)\ndef run():\n    signal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+            "    time.sleep(0.3)\n    return 'done'\n"
+        )
+        link = self.ready(source, concurrency=2)
+        for channel in (1, 2):
+            self.assertEqual(link.run(channel).json, "done")
+            said = self.launcher.expect(protocol.LOG, worker=link.worker).body
+            self.assertIn(b"the handler of SIGALRM raised Late('too long')", said)
+
     def test_functions_may_keep_their_positional_only_parameters(self):
         link = self.ready("def run(a, /, b, *, c=3, **rest):\n    return [a, b, c, rest]\n")
         self.assertEqual(link.run(1, {"a": 1, "b": 2, "d": 4}).json, [1, 2, 3, {"d": 4}])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import threading
@@ -20,6 +21,26 @@ from svc._runtime.work.worker import Worker
 from svc.context import current
 
 
+def _survive_handlers() -> None:
+    """Python runs the handlers of imported code in this thread, which serves all jobs, and not in that of the function that a timeout
+    by SIGALRM is meant for: what they raise is told, and ends no worker."""
+
+    def surviving(handler):
+        def handle(number: int, frame: object) -> None:
+            try:
+                handler(number, frame)
+            except BaseException as error:
+                name = signal.Signals(number).name
+                os.write(2, f"[svc] the handler of {name} raised {error!r}: signals reach no function that runs in a thread\n".encode())
+
+        return handle
+
+    for number in signal.valid_signals() - {signal.SIGTERM}:
+        handler = signal.getsignal(number)
+        if callable(handler):
+            signal.signal(number, surviving(handler))
+
+
 class ThreadWorker(Worker):
     def __init__(self, *arguments) -> None:
         super().__init__(*arguments)
@@ -31,6 +52,7 @@ class ThreadWorker(Worker):
 
     def loop(self) -> None:
         connection = self.connection
+        _survive_handlers()
         # A read that a signal breaks off is begun again.
         signal.signal(signal.SIGURG, lambda *_: None)
         connection.descriptor_closed = lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGURG)
