@@ -293,7 +293,8 @@ class ZygotePool:
             # Code of the user has its channel: unheard, it fills neither the log nor the launcher's time.
             zygote.fault, message = "said what is no message", None
             log.tell(f"a zygote {zygote.fault}, and is ended: {error!r}")
-            kernel.kill_quietly(zygote.pid, signal.SIGKILL)
+            if zygote.pid in self._by_pid:  # not when these are its last words
+                kernel.kill_quietly(zygote.pid, signal.SIGKILL)
         if message is None:
             self._poll.unregister(descriptor)
             del self._by_descriptor[descriptor]

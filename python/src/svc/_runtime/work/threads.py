@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import threading
+from contextlib import suppress
 from queue import SimpleQueue
 
 from svc._runtime.limits import THREAD_AGAIN_S
@@ -25,20 +26,22 @@ def _survive_handlers() -> None:
     """Python runs the handlers of imported code in this thread, which serves all jobs, and not in that of the function that a timeout
     by SIGALRM is meant for: what they raise is told, and ends no worker."""
 
-    def surviving(handler):
+    def surviving(handler, name: str):
         def handle(number: int, frame: object) -> None:
             try:
                 handler(number, frame)
             except BaseException as error:
-                name = signal.Signals(number).name
-                os.write(2, f"[svc] the handler of {name} raised {error!r}: signals reach no function that runs in a thread\n".encode())
+                raised = type(error).__name__
+                said = f"[svc] the handler of {name} raised {raised}: signals reach no function that runs in a thread\n"
+                with suppress(OSError):  # 2 may be closed
+                    os.write(2, said.encode("utf-8", "backslashreplace"))
 
         return handle
 
     for number in signal.valid_signals() - {signal.SIGTERM}:
         handler = signal.getsignal(number)
         if callable(handler):
-            signal.signal(number, surviving(handler))
+            signal.signal(number, surviving(handler, getattr(number, "name", f"signal {number}")))
 
 
 class ThreadWorker(Worker):
