@@ -1,5 +1,7 @@
-import { resolve } from "node:path";
+import { enableCompileCache } from "node:module";
+import { join, resolve } from "node:path";
 import envPaths from "env-paths";
+import { makeFolder } from "../lib/make-folder.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -19,4 +21,15 @@ export function dataDir(env: Environment, flag?: string): string {
 /** Built layers, shared by all projects. SVC_CACHE_DIR moves it. */
 export function cacheDir(env: Environment): string {
   return env.SVC_CACHE_DIR ? resolve(env.SVC_CACHE_DIR) : user().cache;
+}
+
+/** Of what is loaded from here on. Where it cannot be kept, start-up takes longer, and nothing else. */
+export function cacheCompiledCode(env: Environment): void {
+  const folder = join(cacheDir(env), "compiled");
+  try {
+    makeFolder(folder); // Node's own way never returns from some that cannot be made.
+    enableCompileCache(folder);
+  } catch {
+    // It is not kept.
+  }
 }

@@ -3,9 +3,9 @@
  * its own. A guess on the safe side: they are made live together with the endpoint that is called, because a worker
  * that calls one finds it only when it is there.
  */
-import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { LayersBuild } from "../build/build-layers.ts";
+import { plainTextIfAny } from "../lib/plain-text.ts";
 
 export function possiblePeers(build: LayersBuild, projectDir: string): string[] {
   const words = new Map<string, Map<string, number>>();
@@ -22,12 +22,7 @@ export function possiblePeers(build: LayersBuild, projectDir: string): string[] 
 
 function countWords(file: string): Map<string, number> {
   const counts = new Map<string, number>();
-  let text = "";
-  try {
-    text = readFileSync(file, "utf8");
-  } catch {
-    // Gone since the build: the next one knows.
-  }
+  const text = plainTextIfAny(file) ?? ""; // Gone since the build: the next one knows.
   // The name of an endpoint is often that of its function, and stands in quotes.
   for (const [word] of text.replaceAll(/(["'])[\w-]*\1/g, "").matchAll(/[A-Za-z_]\w*/g))
     counts.set(word, (counts.get(word) ?? 0) + 1);

@@ -1,5 +1,5 @@
 import { mkdirSync, statSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, stat } from "node:fs/promises";
 import path from "node:path";
 
 /**
@@ -18,17 +18,18 @@ export function makeFolder(folder: string, mode = 0o777): void {
 }
 
 /** The same for a disk that may not answer: nothing else waits for it. */
-export async function makeFolderAside(folder: string, mode = 0o777): Promise<void> {
-  const failed = async (error: NodeJS.ErrnoException) => {
-    const above = path.dirname(folder);
-    if (error.code === "EEXIST") return; // Whether it is a folder, whoever uses it is told.
-    if (error.code !== "ENOENT" || above === folder) throw error;
-    await makeFolderAside(above, mode);
-    await mkdir(folder, { mode }).catch((again: NodeJS.ErrnoException) => {
-      if (again.code !== "EEXIST") throw again;
-    });
-  };
-  await mkdir(folder, { mode }).catch(failed);
+export async function makeFolderAside(folder: string): Promise<void> {
+  const isThere = () =>
+    stat(folder).then(
+      (found) => found.isDirectory(),
+      () => false,
+    );
+  if (await isThere()) return;
+  const above = path.dirname(folder);
+  if (above !== folder) await makeFolderAside(above);
+  await mkdir(folder).catch(async (error) => {
+    if (!(await isThere())) throw error;
+  });
 }
 
 function isFolder(name: string): boolean {
