@@ -286,7 +286,7 @@ def _import(module: str, endpoint: str):
     except BaseException as error:
         fields = describe(error, endpoint)
         if isinstance(error, SystemExit):
-            fields["error_message"] = f"importing {module}.py called sys.exit({error.code!r})"
+            fields["error_message"] = fields["error_message"].replace("the function", f"importing {module}.py", 1)
         raise BootFailure(fields) from None
 
 

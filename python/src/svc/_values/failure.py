@@ -9,6 +9,11 @@ import sys
 _IMPORTLIB = os.path.dirname(importlib.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
+# What a failure keeps of an exception's text: its beginning and its end.
+TYPE_MAX_CHARS = 1_000
+MESSAGE_MAX_CHARS = 64 * 1024
+TRACEBACK_MAX_CHARS = 256 * 1024
+
 
 class BootFailure(Exception):
     """The endpoint cannot be loaded. `fields` is the head of a BOOT_FAILED frame, without the worker."""
@@ -23,7 +28,22 @@ class BadInput(Exception):
 
 
 def describe(error: BaseException, endpoint: str = "") -> dict:
-    """error_type, error_message and error_traceback of an exception, as a job's failure carries them."""
+    """error_type, error_message and error_traceback of an exception, as a job's failure carries them.
+
+    Raises nothing: what tells of a user's exception is the user's code too, and may fail itself.
+    """
+    try:
+        return {
+            "error_type": _cut(_type_of(error), TYPE_MAX_CHARS),
+            "error_message": _cut(message_of(error, endpoint), MESSAGE_MAX_CHARS),
+            "error_traceback": user_traceback(error),
+        }
+    except BaseException:
+        message = "an exception was raised that cannot be described: its own code fails when it is asked what it is"
+        return {"error_type": "Exception", "error_message": message, "error_traceback": ""}
+
+
+def _type_of(error: BaseException) -> str:
     kind = type(error)
     name = (
         kind.__qualname__
@@ -32,11 +52,14 @@ def describe(error: BaseException, endpoint: str = "") -> dict:
     )
     if isinstance(error, BadInput) or kind.__module__ == "svc._values.codec":
         name = "TypeError"
-    return {
-        "error_type": name,
-        "error_message": message_of(error, endpoint),
-        "error_traceback": user_traceback(error),
-    }
+    return name
+
+
+def _cut(text: str, most: int) -> str:
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    return f"{text[: most // 2]}… ({left_out} characters left out) …{text[-(most // 2) :]}"
 
 
 def message_of(error: BaseException, endpoint: str = "") -> str:
@@ -50,7 +73,7 @@ def message_of(error: BaseException, endpoint: str = "") -> str:
         return error.short_message  # its traceback has the rest
     try:
         return str(error) or type(error).__name__
-    except Exception:
+    except BaseException:
         return type(error).__name__
 
 
@@ -83,8 +106,8 @@ def user_traceback(error: BaseException) -> str:
     try:
         summary = traceback.TracebackException.from_exception(error)
         keep_user_frames(summary, set())
-        return "".join(summary.format())
-    except Exception:
+        return _cut("".join(summary.format()), TRACEBACK_MAX_CHARS)
+    except BaseException:
         return f"{type(error).__name__}\n"
 
 
