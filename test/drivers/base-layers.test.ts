@@ -18,6 +18,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, describe, type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { WORKER_UIDS_DEFAULT } from "../../src/domain/limits.ts";
 import { BaseLayers, KNOWN_TO_UV } from "../../src/drivers/base-layers.ts";
 import { ConfinedInstaller } from "../../src/drivers/confined-installer.ts";
@@ -135,6 +136,18 @@ function tlsServerOf(host: string, dir: string, listener: RequestListener): { se
   return { server, certificate };
 }
 
+/** Tries again while the index is out of reach for a moment, as the platform does. */
+async function ensured(layers: BaseLayers, interpreter: Interpreter, report: (line: string) => void): Promise<string> {
+  for (let left = 4; ; left -= 1) {
+    try {
+      return await layers.ensure(["numpy"], interpreter, report);
+    } catch (error) {
+      if (left === 0 || !/index cannot be reached/.test((error as Error).message)) throw error;
+      await delay(3_000);
+    }
+  }
+}
+
 async function installs(
   dir: string,
   interpreter: Interpreter,
@@ -143,8 +156,8 @@ async function installs(
   const said: string[] = [];
   const layers = new BaseLayers(path.join(dir, "base"), env, confined(dir));
   const [first, second] = await Promise.all([
-    layers.ensure(["numpy"], interpreter, (line) => said.push(line)),
-    layers.ensure(["numpy"], interpreter, () => {}),
+    ensured(layers, interpreter, (line) => said.push(line)),
+    ensured(layers, interpreter, () => {}),
   ]);
   assert.equal(first, second, "two endpoints share one environment");
   const code = "import sys; sys.path.insert(0, sys.argv[1]); import numpy; print(numpy.arange(3).sum())";
