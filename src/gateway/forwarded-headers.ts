@@ -86,7 +86,7 @@ function check(name: string, value: string): void {
       "BAD_RESPONSE",
       `The function set the header ${JSON.stringify(name)} to something HTTP forbids.`,
       {
-        help: "Names are letters, digits and hyphens; values have no line breaks.",
+        help: "Names are letters, digits and hyphens; values are ISO 8859-1 text without line breaks.",
       },
     );
   }

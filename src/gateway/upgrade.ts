@@ -94,12 +94,14 @@ async function passThrough(
 }
 
 function refuse(req: IncomingMessage, socket: Socket, response: LoadBalancedResponse): void {
-  const res = plainAnswer(req, socket, CONNECTION_END_MAX_MS);
   const { body } = response;
   if (!Buffer.isBuffer(body)) {
     body.destroy();
     throw new SvcError("BAD_RESPONSE", "The worker answered an upgrade with a stream.");
   }
-  res.writeHead(response.status, responseHeaders(response, false, false));
+  const headers = responseHeaders(response, false, false);
+  // What throws comes before: a connection has one answer.
+  const res = plainAnswer(req, socket, CONNECTION_END_MAX_MS);
+  res.writeHead(response.status, headers);
   endWith(res, body);
 }

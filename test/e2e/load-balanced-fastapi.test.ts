@@ -41,7 +41,7 @@ def app():
     from contextlib import asynccontextmanager
     import asyncio
     from fastapi import FastAPI, WebSocket, WebSocketDisconnect
-    from fastapi.responses import JSONResponse, StreamingResponse
+    from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
     from pydantic import BaseModel
 
     ready = {}
@@ -103,6 +103,16 @@ def app():
     def stream():
         return StreamingResponse((f"data: {n}\\n\\n" for n in range(3)), media_type="text/event-stream")
 
+    @app.get("/file")
+    def file():
+        with open("/tmp/file", "wb") as written:
+            written.write(b"ab" * 500_000)
+        return FileResponse("/tmp/file")
+
+    @app.get("/many")
+    async def many():
+        return list(range(500_000))
+
     return app
 `;
 
@@ -124,6 +134,10 @@ test("a FastAPI application runs unchanged, with its lifespan, its documents and
   assert.equal(documents.json.info.title, "Mounted");
   assert.deepEqual(documents.json.servers, [{ url: new URL(url).pathname }]);
   assert.equal((await platform.call(`${url}/missing`)).status, 404);
+  const file = await platform.call(`${url}/file`);
+  assert.equal(file.headers.get("content-length"), "1000000");
+  assert.ok(file.text === "ab".repeat(500_000), `${file.text.length} bytes`);
+  assert.equal((await platform.call(`${url}/many`)).json.length, 500_000);
 });
 
 test("its WebSocket routes talk, refuse, fail and hear of the end as they do on its own server", {

@@ -190,6 +190,13 @@ describe("streams of a load-balanced endpoint", () => {
     await on.noted("app-disconnected");
   });
 
+  for (const sizes of [[65_536, 0], [65_536, 65_536, 1], [1, 65_535, 65_537], [2_000_000], [100_000, 3_000_000, 0]]) {
+    test(`an ASGI application's answer in parts of ${sizes.join(", ")} bytes arrives whole`, async () => {
+      const { status, text } = await on.platform.call(`${on.url.whole}/parts?${sizes}`);
+      assert.deepEqual([status, text.length], [200, sizes.reduce((sum, size) => sum + size)]);
+    });
+  }
+
   test("a WebSocket whose function fails leaves no descriptor behind, whatever its peer still says", async () => {
     const sockets = () => openFiles(on.platform.pid).filter((file) => file.startsWith("socket:")).length;
     const before = sockets();

@@ -219,6 +219,12 @@ async def app(scope, receive, send):
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
         return
+    if scope["path"].endswith("/parts"):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        sizes = [int(size) for size in scope["query_string"].split(b",")]
+        for at, size in enumerate(sizes, 1):
+            await send({"type": "http.response.body", "body": b"x" * size, "more_body": at < len(sizes)})
+        return
     await send({"type": "http.response.start", "status": 202, "headers": [(b"X-Path", scope["path"].encode())]})
     await send({"type": "http.response.body", "body": f"{started[0]} {scope['root_path']} ".encode(), "more_body": True})
     while True:

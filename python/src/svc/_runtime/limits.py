@@ -1,6 +1,7 @@
 """Every number that bounds something on this side, its unit in its name. Those that the platform has too are equal."""
 
 FRAME_MAX_BYTES = 64 * 1024 * 1024
+FRAME_HEAD_MAX_BYTES = 0xFFFF
 BODY_FRAME_BYTES = 64 * 1024
 # Below the size from which malloc maps fresh pages for each buffer.
 READ_BYTES = 64 * 1024

@@ -84,6 +84,7 @@ class Exchange:
         self._reply: Reply | None = None
         self._held = b""
         self.ended = False
+        self._sending = asyncio.Lock()
         self.disconnected = asyncio.Event()
         self.scope = _scope(work.head, root_path, state)
 
@@ -110,14 +111,17 @@ class Exchange:
         elif kind == "http.response.body":
             if self._reply is None:
                 raise RuntimeError("http.response.body came before http.response.start")
-            await self._send_body(bytes(message.get("body", b"")), message.get("more_body", False))
+            part = bytes(message.get("body", b""))
+            async with self._sending:  # one at a time may wait for the window
+                await self._send_body(part, message.get("more_body", False))
 
     async def _send_body(self, part: bytes, more: bool) -> None:
         work, write = self._work, self._worker.write
         if not work.started and not more and len(part) <= WHOLE_BODY_MAX_BYTES:
             self._reply.body = part
+            frame = result_frame(work, self._reply)
             self.ended = True
-            write(result_frame(work, self._reply))
+            write(frame)
             return
         if not work.started:
             if not any(name == "content-type" for name, _ in self._reply.headers):
@@ -126,17 +130,15 @@ class Exchange:
         else:
             frames = stream_part(work, part) if part else ()
         for frame in frames:
-            if work.window <= 0:
+            write(frame)
+            work.started = True
+            if work.window <= 0:  # what was written is on its way: the caller's taking it opens the window
                 await self._worker.window_opens(work)
                 if self.disconnected.is_set():
                     return
-            write(frame)
-            work.started = True
         if not more:
             self.ended = True
             write(stream_end(work))
-        elif work.window <= 0:
-            await self._worker.window_opens(work)
 
     def fail(self, error: BaseException) -> None:
         """The application raised or ended without an answer."""
@@ -170,7 +172,8 @@ class Application:
             elif not exchange.ended:
                 exchange.fail(RuntimeError("the ASGI application ended without a whole response"))
         except BaseException as error:
-            gone = isinstance(error, asyncio.CancelledError)
+            told = work.cancel_reason or exchange.disconnected.is_set()
+            gone = told and isinstance(error, asyncio.CancelledError)  # an application may raise it by itself
             exchange.fail(Cancelled(work.cancel_reason) if gone else error)
         finally:
             work.gone = None

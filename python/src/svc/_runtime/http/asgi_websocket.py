@@ -12,7 +12,7 @@ import asyncio
 
 from svc._runtime.http.reply import Reply
 from svc._runtime.http.websocket_route import Socket
-from svc._runtime.limits import ASGI_MESSAGES_AHEAD
+from svc._runtime.limits import ASGI_MESSAGES_AHEAD, LOAD_BALANCED_BODY_MAX_BYTES
 from svc.websocket import SocketClosed
 
 
@@ -52,6 +52,8 @@ class SocketExchange:
             self._answer = Reply(message["status"], headers)
         elif kind == "websocket.http.response.body":
             self._answer.body += message.get("body", b"")
+            if len(self._answer.body) > LOAD_BALANCED_BODY_MAX_BYTES:
+                raise ValueError(f"the refusal of a WebSocket takes over {LOAD_BALANCED_BODY_MAX_BYTES} bytes")
             if not message.get("more_body", False):
                 self.decided = True
                 self._socket.refusal = self._answer

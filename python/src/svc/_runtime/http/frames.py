@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from svc._runtime.http.reply import JSON_HEADERS, Reply, error_reply
-from svc._runtime.limits import BODY_FRAME_BYTES
+from svc._runtime.limits import BODY_FRAME_BYTES, FRAME_HEAD_MAX_BYTES
 from svc._runtime.link.protocol import BODY, MORE, RESULT, encode
 from svc._runtime.work.work import exec_ms
 from svc._values import codec
@@ -33,8 +33,15 @@ def result_frame(work, reply: Reply) -> bytes:
     if reply.status == 200 and reply.headers is JSON_HEADERS:
         head = _JSON_200 % exec_ms(work)
     else:
-        head = codec.encode({"status": reply.status, "headers": reply.headers, "execMs": round(exec_ms(work), 3)})
+        head = _head(work, reply.status, reply.headers)
     return encode(RESULT, work.channel, head, reply.body)
+
+
+def _head(work, status: int, headers: list) -> bytes:
+    head = codec.encode({"status": status, "headers": headers, "execMs": round(exec_ms(work), 3)})
+    if len(head) > FRAME_HEAD_MAX_BYTES:
+        raise ValueError(f"the headers of an answer take {len(head)} bytes, over the limit of {FRAME_HEAD_MAX_BYTES}")
+    return head
 
 
 def failed_reply(error: BaseException, work) -> Reply:
@@ -77,8 +84,8 @@ def stream_start(work, reply: Reply, first):
     headers = reply.headers
     if not any(name == "content-type" for name, _ in headers):
         headers = [["content-type", _kind_of(first)], *headers]
-    head = {"status": reply.status, "headers": headers, "execMs": round(exec_ms(work), 3)}
-    return _frames(RESULT, work, codec.encode(head), b"" if first is NOTHING or (first is None and not work.tagged) else _part(work, first))
+    head = _head(work, reply.status, headers)
+    return _frames(RESULT, work, head, b"" if first is NOTHING or (first is None and not work.tagged) else _part(work, first))
 
 
 def stream_part(work, value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from types import AsyncGeneratorType, GeneratorType
 
 from svc._runtime.limits import LOAD_BALANCED_BODY_MAX_BYTES, STREAM_WINDOW_BYTES
@@ -12,15 +13,25 @@ JSON_HEADERS = [["content-type", "application/json"]]
 
 
 class Reply:
-    """What goes back. `stream`, when there is one, is an iterable (or async iterable) of parts in place of `body`."""
+    """What goes back. `stream`, when there is one, is an iterable (or async iterable) of parts in place of `body`.
+
+    Raises TypeError when the status is no whole number: the platform would take it for a broken worker.
+    """
 
     __slots__ = ("body", "headers", "status", "stream")
 
     def __init__(self, status: int, headers: list, body: bytes = b"", stream=None) -> None:
-        self.status = status
+        self.status = status if status.__class__ is int else _whole(status)
         self.headers = headers
         self.body = body
         self.stream = stream
+
+
+def _whole(status) -> int:
+    try:
+        return index(status)
+    except TypeError:
+        raise TypeError(f"the status of an answer is a whole number, not {status!r}") from None
 
 
 def error_reply(status: int, code: str, title: str, detail: str) -> Reply:
@@ -49,6 +60,7 @@ def _full_reply(body, status: int, given_headers, response, media_type: str | No
     for name, value in headers:
         if "\n" in value or "\r" in value or "\0" in value:
             raise ValueError(f"header {name!r} holds a line break")
+    media_type = media_type and str(media_type)
     content_type = media_type or next((value for name, value in headers if name == "content-type"), None)
     has_type = any(name == "content-type" for name, _ in headers)
 

@@ -27,8 +27,14 @@ def encode_frame(opcode: int, payload: bytes) -> bytes:
     return pack(">BBQ", 0x80 | opcode, 127, size) + payload
 
 
+def may_close_with(code: int) -> bool:
+    """Whether a side may send the code (RFC 6455, section 7.4): the others say what was seen, or are nobody's."""
+    return isinstance(code, int) and (1000 <= code <= 1014 and code not in (1004, 1005, 1006) or 3000 <= code <= 4999)
+
+
 def close_payload(code: int, reason: str) -> bytes:
-    return pack(">H", code) + reason.encode()[:123]
+    cut = reason.encode("utf-8", "replace")[:123]
+    return pack(">H", code) + cut.decode("utf-8", "ignore").encode()
 
 
 class FrameReader:

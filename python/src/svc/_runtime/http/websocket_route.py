@@ -22,6 +22,7 @@ from svc._runtime.http.websocket_frames import (
     Violation,
     close_payload,
     encode_frame,
+    may_close_with,
 )
 from svc.context import Cancelled
 from svc.websocket import SocketClosed, WebSocket
@@ -51,9 +52,10 @@ class Socket(WebSocket):
         accepts = base64.b64encode(hashlib.sha1(key + GUID).digest()).decode()
         headers = [["sec-websocket-accept", accepts], ["content-type", ""], *headers]
         if subprotocol is not None:
-            headers.append(["sec-websocket-protocol", subprotocol])
+            headers.append(["sec-websocket-protocol", str(subprotocol)])
+        frames = list(stream_start(self._work, Reply(101, headers), None))
         self.accepted = True
-        for frame in stream_start(self._work, Reply(101, headers), None):
+        for frame in frames:
             self._worker.write(frame)
 
     async def receive(self) -> str | bytes:
@@ -103,13 +105,16 @@ class Socket(WebSocket):
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         if self._closed is None:
+            if self.accepted and not may_close_with(code):
+                raise ValueError(f"a WebSocket is closed with 1000 to 1003, 1007 to 1014 or 3000 to 4999, not {code!r}")
             await self._end(code, reason)
 
     async def _end(self, code: int, reason: str, seen: int | None = None, seen_reason: str = "") -> None:
         """Says goodbye once; `seen` is what the caller closed with."""
+        payload = close_payload(code, reason)
         self._closed = SocketClosed(code if seen is None else seen, reason if seen is None else seen_reason)
         if self.accepted:
-            await self._write(encode_frame(CLOSE, close_payload(code, reason)))
+            await self._write(encode_frame(CLOSE, payload))
 
     async def _write(self, data: bytes) -> None:
         async with self._writing:  # one at a time may wait for the window

@@ -9,7 +9,7 @@ import json
 from io import BytesIO
 from struct import Struct
 
-from svc._runtime.limits import FRAME_MAX_BYTES
+from svc._runtime.limits import FRAME_HEAD_MAX_BYTES, FRAME_MAX_BYTES
 
 PROTOCOL = 1
 MORE = 1
@@ -35,7 +35,7 @@ def encode(type: int, channel: int = 0, head: dict | bytes | None = None, body: 
         head = b""
     elif head.__class__ is not bytes:
         head = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
-    if len(head) > 0xFFFF:
+    if len(head) > FRAME_HEAD_MAX_BYTES:
         raise FrameError(f"frame head of {len(head)} bytes is too long")
     return _pack(8 + len(head) + len(body), type, flags, len(head), channel) + head + body
 
