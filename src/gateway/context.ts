@@ -12,6 +12,7 @@ import type { PullCalls } from "../domain/pull.ts";
 import type { EndedRequest, RequestForwarder, ServedRequest } from "../domain/request.ts";
 import type { RequestTrace, Traces } from "../domain/traces.ts";
 import type { WorkerView } from "../domain/worker.ts";
+import type { ClientAddress } from "../lib/client-address.ts";
 import type { CallerJobs } from "../queue/queue.ts";
 import type { CalledEndpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
@@ -115,6 +116,7 @@ export interface GatewayContext extends GatewayDeps {
   readonly rates: RateTaker | undefined;
   readonly publicRate: PublicRateTaker;
   readonly open: OpenCalls;
+  readonly addresses: ClientAddress;
   readonly bodies: BodyBudget;
   /** Callers that only look (long polls): answered as soon as the platform shuts down. */
   readonly lookers: CallerWatch;

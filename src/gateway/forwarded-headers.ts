@@ -20,8 +20,13 @@ const OWN = new Set(["x-svc-worker-id"]);
  */
 const OF_ORIGIN = new Set(["cross-origin-opener-policy", "service-worker-allowed"]);
 
-/** Names in lower case. A header that carries the platform's key in any form stays here: user code must never see it. */
-export function forwardedHeaders(rawHeaders: readonly string[], secret: string): HeaderList {
+const FORWARDED_FOR = "x-forwarded-for";
+
+/**
+ * Names in lower case. A header that carries the platform's key in any form stays here: user code must never see it. `chain`: who
+ * calls, in place of what the caller says alone (ClientAddress).
+ */
+export function forwardedHeaders(rawHeaders: readonly string[], secret: string, chain: string): HeaderList {
   const headers: (readonly [string, string])[] = [];
   let named: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -30,14 +35,14 @@ export function forwardedHeaders(rawHeaders: readonly string[], secret: string):
     if (name === "cookie") value = withoutSessions(value);
     if (name === "connection") named = listedNames(value, named);
     if (name === "authorization" || name === SOURCE_HEADER || NOT_PASSED.has(name) || value.includes(secret)) continue;
-    if (name === "cookie" && value === "") continue;
+    if ((name === "cookie" && value === "") || name === FORWARDED_FOR) continue;
     headers.push([name, value]);
   }
-  return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
+  return withChain(headers, named, chain, secret);
 }
 
 /** Of a caller without a key: its Authorization is the function's own affair, but what peers of the platform say is not its to say, and no signature of a URL, as in Referer, is. */
-export function openHeaders(rawHeaders: readonly string[]): HeaderList {
+export function openHeaders(rawHeaders: readonly string[], chain: string): HeaderList {
   const headers: (readonly [string, string])[] = [];
   let named: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -46,10 +51,23 @@ export function openHeaders(rawHeaders: readonly string[]): HeaderList {
     if (name === "cookie") value = withoutSessions(value);
     if (name === "connection") named = listedNames(value, named);
     if (name.startsWith("x-svc-") || NOT_PASSED.has(name) || value.includes(SIGNATURE)) continue;
-    if (name === "cookie" && value === "") continue;
+    if ((name === "cookie" && value === "") || name === FORWARDED_FOR) continue;
     headers.push([name, value]);
   }
-  return named === undefined ? headers : headers.filter(([name]) => !named.has(name));
+  return withChain(headers, named, chain, SIGNATURE);
+}
+
+/** Without those that belong to the caller's connection, as it names them. `hidden` goes to no function. */
+function withChain(
+  headers: (readonly [string, string])[],
+  named: ReadonlySet<string> | undefined,
+  chain: string,
+  hidden: string,
+): HeaderList {
+  const passed = named === undefined ? headers : headers.filter(([name]) => !named.has(name));
+  if (chain !== "")
+    passed.push([FORWARDED_FOR, chain.includes(hidden) ? chain.slice(chain.lastIndexOf(",") + 1).trim() : chain]);
+  return passed;
 }
 
 /**

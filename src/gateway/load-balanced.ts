@@ -27,7 +27,9 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
   let response: LoadBalancedResponse;
   const id = gateway.newId();
   const method = req.method ?? "GET";
-  const given = call.open === undefined ? forwardedHeaders(req.rawHeaders, call.secret) : openHeaders(req.rawHeaders);
+  const chain = gateway.addresses.chain(req);
+  const given =
+    call.open === undefined ? forwardedHeaders(req.rawHeaders, call.secret, chain) : openHeaders(req.rawHeaders, chain);
   call.trace = gateway.traces?.request(call.endpoint, method, given);
   try {
     response = await gateway.forwarder.forward({

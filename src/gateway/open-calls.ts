@@ -7,7 +7,7 @@ import type { KeyScope, Principal } from "../domain/api-key.ts";
 import { SvcError } from "../domain/errors.ts";
 import { ALL_ROUTES, PublicRoutes } from "../domain/public-routes.ts";
 import { checkSigned, SIGNATURE } from "../domain/signed-url.ts";
-import { ClientAddress } from "../lib/client-address.ts";
+import type { ClientAddress } from "../lib/client-address.ts";
 import type { CalledEndpoint } from "../store/store.ts";
 import { authorise, requireOneAuthorization } from "./authenticate.ts";
 import type { PublicRateTaker } from "./public-rate.ts";
@@ -39,7 +39,7 @@ export interface Admitted {
 
 interface OpenCallsDeps {
   readonly endpoints: { find(id: string): CalledEndpoint | undefined | Promise<CalledEndpoint | undefined> };
-  readonly settings: { readonly trustedProxies?: readonly string[] };
+  readonly addresses: ClientAddress;
   readonly publicRate: PublicRateTaker;
   readonly now: () => number;
   readonly signing?: Signing;
@@ -52,12 +52,10 @@ const ANYBODY: Principal = { kind: "key", id: "", scopes: [], environmentId: "" 
 
 export class OpenCalls {
   readonly #deps: OpenCallsDeps;
-  readonly #addresses: ClientAddress;
   readonly #routes = new WeakMap<CalledEndpoint, PublicRoutes>();
 
   constructor(deps: OpenCallsDeps) {
     this.#deps = deps;
-    this.#addresses = new ClientAddress(deps.settings.trustedProxies ?? []);
   }
 
   /**
@@ -72,7 +70,7 @@ export class OpenCalls {
     if (endpoint === undefined || endpoint.kind !== "load-balanced" || endpoint.publicRoutes === "") return undefined;
     if (!this.#routesOf(endpoint).mayReach(method, target.path)) return undefined;
     requireOneAuthorization(req);
-    await this.#deps.publicRate.take(endpoint.id, this.#addresses.of(req));
+    await this.#deps.publicRate.take(endpoint.id, this.#deps.addresses.of(req));
     const publicRoutes = endpoint.publicRoutes === ALL_ROUTES ? undefined : endpoint.publicRoutes;
     return { endpoint, secret: "", principal: ANYBODY, open: { publicRoutes } };
   }

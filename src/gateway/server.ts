@@ -16,6 +16,7 @@ import {
   OWNER_KEY_BYTES,
   REQUEST_ARRIVE_MAX_MS,
 } from "../domain/limits.ts";
+import { ClientAddress } from "../lib/client-address.ts";
 import { endConnection } from "../lib/end-connection.ts";
 import { type ClientSocket, createServer } from "../lib/http.ts";
 import { BodyBudget } from "./body.ts";
@@ -64,12 +65,14 @@ export interface Gateway {
 export function createGateway(deps: GatewayDeps): Gateway {
   const { settings, monotonic = () => performance.now() } = deps;
   const publicRate = deps.publicRate ?? new PublicRate(settings.publicCallsMax ?? 0, monotonic);
+  const addresses = new ClientAddress(settings.trustedProxies ?? []);
   const context: GatewayContext = {
     ...deps,
     retention: settings.retention ?? RETENTION_DEFAULT,
     rates: deps.rates ?? (settings.rateLimits && new RateLimiter(settings.rateLimits, monotonic)),
     publicRate,
-    open: new OpenCalls({ ...deps, publicRate }),
+    open: new OpenCalls({ ...deps, publicRate, addresses }),
+    addresses,
     bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
     lookers: new CallerWatch(),
     callers: new CallerWatch(),

@@ -41,6 +41,7 @@ export async function upgrade(
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
     if (open === undefined) await checkSource(req, endpoint, gateway);
     const id = gateway.newId();
+    const chain = gateway.addresses.chain(req);
     ended = { endpoint, path: target.path, served: undefined };
     const response = await gateway.forwarder.forward({
       id,
@@ -48,7 +49,8 @@ export async function upgrade(
       method: "WEBSOCKET",
       path: target.path,
       query: open?.signedQuery ?? target.query,
-      headers: open === undefined ? forwardedHeaders(req.rawHeaders, secret) : openHeaders(req.rawHeaders),
+      headers:
+        open === undefined ? forwardedHeaders(req.rawHeaders, secret, chain) : openHeaders(req.rawHeaders, chain),
       body,
       timeoutMs: endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
       publicRoutes: open?.publicRoutes,

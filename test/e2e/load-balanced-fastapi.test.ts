@@ -40,7 +40,7 @@ api = Endpoint(name="api", dependencies=["fastapi"], workers=(0, 1), max_concurr
 def app():
     from contextlib import asynccontextmanager
     import asyncio
-    from fastapi import FastAPI, WebSocket, WebSocketDisconnect
+    from fastapi import FastAPI, Request, WebSocket, WebSocketDisconnect
     from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
     from pydantic import BaseModel
 
@@ -103,6 +103,10 @@ def app():
     def stream():
         return StreamingResponse((f"data: {n}\\n\\n" for n in range(3)), media_type="text/event-stream")
 
+    @app.get("/caller")
+    def caller(request: Request):
+        return request.client.host
+
     @app.get("/file")
     def file():
         with open("/tmp/file", "wb") as written:
@@ -134,6 +138,7 @@ test("a FastAPI application runs unchanged, with its lifespan, its documents and
   assert.equal(documents.json.info.title, "Mounted");
   assert.deepEqual(documents.json.servers, [{ url: new URL(url).pathname }]);
   assert.equal((await platform.call(`${url}/missing`)).status, 404);
+  assert.equal((await platform.call(`${url}/caller`)).json, "127.0.0.1");
   const file = await platform.call(`${url}/file`);
   assert.equal(file.headers.get("content-length"), "1000000");
   assert.ok(file.text === "ab".repeat(500_000), `${file.text.length} bytes`);

@@ -81,9 +81,42 @@ test("method, body and end-to-end headers reach the function; the key and hop-by
     ["x-twice", "b"],
     ["content-type", "application/json"],
     ["content-length", "9"],
+    ["x-forwarded-for", "127.0.0.1"],
   ]);
   raw.socket.destroy();
 });
+
+for (const [title, trustedProxies, sent, expected] of [
+  ["a stranger's own words stand before its address", [], "X-Forwarded-For: 6.6.6.6", "6.6.6.6, 127.0.0.1"],
+  ["a trusted proxy names the caller", ["127.0.0.1"], "X-Forwarded-For: 6.6.6.6, 1.2.3.4", "6.6.6.6, 1.2.3.4"],
+  ["a trusted proxy without words is the caller", ["127.0.0.1"], "X-A: b", "127.0.0.1"],
+  ["several proxies are passed over", ["127.0.0.1", "10.0.0.0/8"], "X-Forwarded-For: 1.2.3.4, 10.1.1.1", "1.2.3.4"],
+  ["one that says nonsense is not believed", ["127.0.0.1"], "X-Forwarded-For: me", "me, 127.0.0.1"],
+  [
+    "several headers are one",
+    [],
+    "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7",
+    "6.6.6.6, 7.7.7.7, 127.0.0.1",
+  ],
+  [
+    "no caller keeps its address away",
+    [],
+    "Connection: x-forwarded-for\r\nX-Forwarded-For: 6.6.6.6",
+    "6.6.6.6, 127.0.0.1",
+  ],
+  ["a key in it stays here", [], `X-Forwarded-For: ${KEY}`, "127.0.0.1"],
+] as const) {
+  test(`X-Forwarded-For says who calls: ${title}`, async (t) => {
+    const { requests, forward } = recorder();
+    const platform = await startPlatform(t, { forward, settings: { trustedProxies } });
+    const raw = new RawConnection(platform.port);
+    raw.write(`GET /lb/web/x HTTP/1.1\r\nHost: example.org\r\nAuthorization: Bearer ${KEY}\r\n${sent}\r\n\r\n`);
+    await raw.until(/\{\}$/);
+    const said = requests[0]!.headers.filter(([name]) => name === "x-forwarded-for");
+    assert.deepEqual(said, [["x-forwarded-for", expected]]);
+    raw.socket.destroy();
+  });
+}
 
 test("the response is the function's, with the worker's id and the timing", async (t) => {
   const headers: HeaderList = [

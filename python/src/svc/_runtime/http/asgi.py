@@ -202,6 +202,8 @@ class Application:
 def _scope(head: dict, root_path: str, state: dict) -> dict:
     headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in head["headers"]]
     forwarded = next((value for name, value in headers if name == b"x-forwarded-proto"), b"http")
+    # The platform says who calls, after whatever the caller said (docs/reference/load-balanced.md). It knows no port.
+    callers = next((value for name, value in headers if name == b"x-forwarded-for"), b"").decode("latin-1")
     return {
         "type": "http",
         "asgi": _VERSIONS,
@@ -213,7 +215,7 @@ def _scope(head: dict, root_path: str, state: dict) -> dict:
         "query_string": head.get("query", "").encode("latin-1", "replace"),
         "root_path": root_path,
         "headers": headers,
-        "client": None,
+        "client": (callers.rpartition(",")[2].strip(), 0) if callers else None,
         "server": None,
         "state": state.copy(),
     }
