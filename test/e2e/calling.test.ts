@@ -63,6 +63,8 @@ test("endpoints call each other and a script calls them, with one result everywh
         ],
         route: { id: 7, q: "a b" },
         values: "{1}",
+        large: true,
+        larger: true,
         method: 4,
         mapped: [0, 1, 2, 3, 4],
         spawned: 9,

@@ -3,7 +3,7 @@
 import asyncio
 
 import svc
-from infer import Color, Model, Point, boom, count, gated, infer, item, left, move, parts, points, ticks
+from infer import Color, Model, Point, boom, count, gated, infer, item, large, large_later, left, move, parts, points, ticks
 from svc import Endpoint
 
 RED = Point(1, Color.RED)
@@ -22,6 +22,8 @@ def sync_caller() -> dict:
         "chunks": list(count(3)),
         "route": item(7, q="a b"),
         "values": points([RED, RED]),
+        "large": large(100_000) == [(number, b"x") for number in range(100_000)],
+        "larger": asyncio.run(large_later(3_000_000)) == b"x" * 3_000_000,
         "method": Model().predict("four"),
         "mapped": list(infer.map(range(5))),
         "spawned": infer.spawn(9).wait(),

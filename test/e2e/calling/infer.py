@@ -90,6 +90,16 @@ def points(points: list[Point]) -> set[int]:
     return {point.x for point in points}
 
 
+@api.post("/large")
+def large(n: int) -> list[tuple[int, bytes]]:
+    return [(number, b"x") for number in range(n)]
+
+
+@api.post("/large-later")
+async def large_later(n: int) -> bytes:
+    return b"x" * n
+
+
 @api.post("/boom")
 def boom(text: str) -> None:
     raise KeyError(text)

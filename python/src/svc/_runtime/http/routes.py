@@ -147,6 +147,7 @@ class RouteTable:
         reply = reply_to_peer(value) if work.tagged else reply_of(value)
         if len(reply.body) > WHOLE_BODY_MAX_BYTES:
             reply = in_parts(reply)
+            work.tagged = False  # what a Python peer gets is encoded already: the parts go out as they are
         if work.head["method"] == "HEAD":
             if reply.stream is None:
                 reply.headers = [*reply.headers, ["content-length", str(len(reply.body))]]
