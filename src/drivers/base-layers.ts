@@ -13,7 +13,7 @@ import { makeDurableFolder, syncFolder } from "../lib/durable-folder.ts";
 import { onPath } from "../lib/on-path.ts";
 import { runProcess } from "../lib/run-process.ts";
 import { syncTree } from "../lib/sync-tree.ts";
-import { installComplaint, installFailure, installStep } from "../python/install-output.ts";
+import { installComplaint, installFailure, installStep, networkComplaint } from "../python/install-output.ts";
 import { InstallFailed, NoInstaller, PythonInstaller } from "../python/installer.ts";
 import { makeInstallerHome } from "../python/installer-home.ts";
 import { uvSettings } from "../python/pip-settings.ts";
@@ -271,7 +271,7 @@ function installError(error: unknown, requirements: readonly string[]): unknown 
       "DEPENDENCIES_FAILED",
       `${asked} could not be installed: the package index cannot be reached.`,
       {
-        help: "Check the network; installing is tried again every few seconds.",
+        help: `Check the network; installing is tried again every few seconds. The installer said: ${networkComplaint(error.output)}`,
       },
     );
   }

@@ -36,10 +36,19 @@ const FAILURES = [
   ["conflict", /conflict|ResolutionImpossible|unsatisfiable|incompatible/i],
 ] as const satisfies readonly (readonly [kind: string, said: RegExp])[];
 
+const NETWORK_COMPLAINT_MAX_CHARS = 300;
+
 export type InstallFailure = (typeof FAILURES)[number][0] | "other";
 
 export function installFailure(output: string): InstallFailure {
   return FAILURES.find(([, said]) => said.test(output))?.[0] ?? "other";
+}
+
+/** The last line of what a failed installer printed that tells why it reached no index, its root cause for uv; "" when none does. */
+export function networkComplaint(output: string): string {
+  const said =
+    output.split(/\r?\n/).findLast((line) => FAILURES[0][1].test(line) || /^\s*Caused by: /.test(line)) ?? "";
+  return said.trim().slice(0, NETWORK_COMPLAINT_MAX_CHARS);
 }
 
 const NOISE =

@@ -19,6 +19,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, describe, type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import type { SvcError } from "../../src/domain/errors.ts";
 import { WORKER_UIDS_DEFAULT } from "../../src/domain/limits.ts";
 import { BaseLayers, KNOWN_TO_UV } from "../../src/drivers/base-layers.ts";
 import { ConfinedInstaller } from "../../src/drivers/confined-installer.ts";
@@ -142,7 +143,9 @@ async function ensured(layers: BaseLayers, interpreter: Interpreter, report: (li
     try {
       return await layers.ensure(["numpy"], interpreter, report);
     } catch (error) {
-      if (left === 0 || !/index cannot be reached/.test((error as Error).message)) throw error;
+      const { message, help } = error as SvcError;
+      if (!/index cannot be reached/.test(message)) throw error;
+      assert.ok(left > 0, `${message} ${help}`);
       await delay(3_000);
     }
   }

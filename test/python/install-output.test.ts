@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { installComplaint, installFailure, installStep, withoutCredentials } from "../../src/python/install-output.ts";
+import {
+  installComplaint,
+  installFailure,
+  installStep,
+  networkComplaint,
+  withoutCredentials,
+} from "../../src/python/install-output.ts";
 
 const PIP = `Looking in indexes: https://me:pw@example.org/simple
 Collecting numpy>=1.26
@@ -44,6 +50,11 @@ ERROR: No matching distribution found for numpy`;
     assert.equal(installFailure("ERROR: 401 Client Error: Unauthorized"), "credentials");
     assert.equal(installFailure("Killed"), "other");
     assert.deepEqual(installComplaint(retried, 1), ["No matching distribution found for numpy"]);
+    assert.match(networkComplaint(retried), /^WARNING: Retrying .*'NewConnectionError'$/);
+    const certificate = `error: Failed to fetch: http://127.0.0.1:1/simple/numpy/
+  Caused by: error sending request for url (http://127.0.0.1:1/simple/numpy/)
+  Caused by: invalid peer certificate: UnknownIssuer`;
+    assert.equal(networkComplaint(certificate), "Caused by: invalid peer certificate: UnknownIssuer");
   });
 
   test("shows no credentials of an index", () => {
