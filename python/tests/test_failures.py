@@ -65,7 +65,7 @@ class Failures(LauncherTest):
             self.assertRegex(failure[field], r"xz\n?$")
         self.assertTrue(failure["error_message"].startswith("axx"))
         self.assertTrue(failure["error_traceback"].startswith("Traceback"))
-        self.assertLess(len(failure["error_message"]) + len(failure["error_traceback"]), 330_000)
+        self.assertLess(len(failure["error_message"]) + len(failure["error_traceback"]), 50_000)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,11 @@ import sys
 _IMPORTLIB = os.path.dirname(importlib.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-# What a failure keeps of an exception's text: its beginning and its end.
+# What a failure keeps of an exception's text: its beginning and its end. Together they lie in the job's row, where lists show them and
+# searches find them, not in a file of their own (INLINE_BODY_MAX_BYTES of the platform).
 TYPE_MAX_CHARS = 1_000
-MESSAGE_MAX_CHARS = 64 * 1024
-TRACEBACK_MAX_CHARS = 256 * 1024
+MESSAGE_MAX_CHARS = 16 * 1024
+TRACEBACK_MAX_CHARS = 32 * 1024
 
 
 class BootFailure(Exception):
