@@ -62,6 +62,9 @@ async def answer(scope, receive, send):
     if what == "refuse-line": await send({**refuse, "headers": [(b"a", b"b\\nc: d")]}); await send({"type": "websocket.http.response.body", "body": b"x"})
     if what == "refuse-much": await send(refuse); await send({"type": "websocket.http.response.body", "body": bytes(70_000_000)})
     if what == "accept-text": await send({"type": "websocket.accept", "headers": [(b"x-long", b"y" * 100_000)]})
+    if what == "refuse-early":
+        await send({"type": "websocket.close", "code": 4003})
+        while (await receive())["type"] != "websocket.disconnect": pass
     if what == "close-never": await send({"type": "websocket.accept"}); await send({"type": "websocket.close", "code": 5})
 `;
 
@@ -129,6 +132,7 @@ describe("an answer that cannot be sent", () => {
     ["refuse-text", [500, "refused"]],
     ["refuse-line", [502, "refused"]],
     ["refuse-much", [500, "refused"]],
+    ["refuse-early", [403, "refused"]],
     ["accept-text", [500, "refused"]],
     ["close-never", [1011, "the function failed"]],
   ] as const) {

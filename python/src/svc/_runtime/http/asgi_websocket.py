@@ -47,6 +47,7 @@ class SocketExchange:
         elif kind == "websocket.close":
             self.decided = True
             await self._socket.close(message.get("code") or 1000, message.get("reason") or "")
+            self.broke_off()
         elif kind == "websocket.http.response.start":
             headers = [[name.decode("latin-1").lower(), value.decode("latin-1")] for name, value in message["headers"]]
             self._answer = Reply(message["status"], headers)
@@ -58,6 +59,7 @@ class SocketExchange:
                 self.decided = True
                 self._socket.refusal = self._answer
                 await self._socket.close()
+                self.broke_off()
         else:
             raise RuntimeError(f"an ASGI application cannot send {kind!r} on a WebSocket")
 
@@ -87,7 +89,7 @@ class SocketExchange:
             await self._events.put(_disconnect(closed))
 
     def broke_off(self) -> None:
-        """The caller is gone without a word, perhaps before the connection was accepted."""
+        """The caller is gone without a word, perhaps before the connection was accepted, or was refused."""
         if self._reader is None and self._gone is None:
             self._gone = SocketClosed(1006)
             self._events.put_nowait(_disconnect(self._gone))

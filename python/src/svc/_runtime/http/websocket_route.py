@@ -73,12 +73,12 @@ class Socket(WebSocket):
                 elif frame[0] == PING:
                     await self._write(encode_frame(10, frame[1]))
                 elif frame[0] == CLOSE:
-                    code = int.from_bytes(frame[1][:2], "big") if len(frame[1]) >= 2 else 1005
-                    await self._end(1000 if code == 1005 else code, "", code, frame[1][2:].decode("utf-8", "replace"))
+                    await self._closed_by_caller(frame[1])
             except UnicodeDecodeError:
-                await self._end(1007, "a text is not UTF-8")
+                await self._end(close_payload(1007, "a text is not UTF-8"), SocketClosed(1007, "a text is not UTF-8"))
             except Violation as violation:
-                await self._end(violation.code, violation.reason)
+                seen = SocketClosed(violation.code, violation.reason)
+                await self._end(close_payload(violation.code, violation.reason), seen)
         raise self._closed
 
     async def _read_more(self) -> None:
@@ -107,12 +107,19 @@ class Socket(WebSocket):
         if self._closed is None:
             if self.accepted and not may_close_with(code):
                 raise ValueError(f"a WebSocket is closed with 1000 to 1003, 1007 to 1014 or 3000 to 4999, not {code!r}")
-            await self._end(code, reason)
+            # Before it is accepted it has no frames: the caller gets a 403.
+            payload = close_payload(code, reason) if self.accepted else b""
+            await self._end(payload, SocketClosed(code, reason))
 
-    async def _end(self, code: int, reason: str, seen: int | None = None, seen_reason: str = "") -> None:
-        """Says goodbye once; `seen` is what the caller closed with."""
-        payload = close_payload(code, reason)
-        self._closed = SocketClosed(code if seen is None else seen, reason if seen is None else seen_reason)
+    async def _closed_by_caller(self, payload: bytes) -> None:
+        """The answer to a goodbye is the same goodbye, as other servers give it."""
+        code = int.from_bytes(payload[:2], "big") if len(payload) >= 2 else 1005
+        answer = payload if not payload or may_close_with(code) else close_payload(1002, "a code that nobody may send")
+        await self._end(answer, SocketClosed(code, payload[2:].decode("utf-8", "replace")))
+
+    async def _end(self, payload: bytes, seen: SocketClosed) -> None:
+        """Says goodbye once; `seen` is what the function hears of it."""
+        self._closed = seen
         if self.accepted:
             await self._write(encode_frame(CLOSE, payload))
 
