@@ -44,11 +44,15 @@ export function installFailure(output: string): InstallFailure {
   return FAILURES.find(([, said]) => said.test(output))?.[0] ?? "other";
 }
 
-/** The last line of what a failed installer printed that tells why it reached no index, its root cause for uv; "" when none does. */
+/** Why a failed installer reached no index, as its last complaint says it, the root cause for uv; "" when it says nothing. */
 export function networkComplaint(output: string): string {
-  const said =
-    output.split(/\r?\n/).findLast((line) => FAILURES[0][1].test(line) || /^\s*Caused by: /.test(line)) ?? "";
-  return said.trim().slice(0, NETWORK_COMPLAINT_MAX_CHARS);
+  const lines = output.split(/\r?\n/);
+  const said = lines.findLast((line) => FAILURES[0][1].test(line) || /^\s*Caused by: /.test(line)) ?? "";
+  // pip: Retrying (…) after connection broken by 'NewConnectionError('<… object at 0x…>: Failed to establish …')': /simple/numpy/
+  const [, broken = said.trim().replace(/^Caused by: /, "")] =
+    /connection broken by '(.*)'(?:: \S*)?$/.exec(said) ?? [];
+  const reason = broken.replace(/^(?:\w+\((?:\d+, )?)*['"]?(?:<[^>]*>: )?/, "").replace(/['"]\)+$/, "");
+  return reason.slice(0, NETWORK_COMPLAINT_MAX_CHARS);
 }
 
 const NOISE =

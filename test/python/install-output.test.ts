@@ -50,11 +50,28 @@ ERROR: No matching distribution found for numpy`;
     assert.equal(installFailure("ERROR: 401 Client Error: Unauthorized"), "credentials");
     assert.equal(installFailure("Killed"), "other");
     assert.deepEqual(installComplaint(retried, 1), ["No matching distribution found for numpy"]);
-    assert.match(networkComplaint(retried), /^WARNING: Retrying .*'NewConnectionError'$/);
-    const certificate = `error: Failed to fetch: http://127.0.0.1:1/simple/numpy/
+  });
+
+  test("gives the reason why no index was reached, without what the installer says around it", () => {
+    const pip = (
+      error: string,
+    ) => `WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by '${error}': /simple/six/
+ERROR: Could not find a version that satisfies the requirement six (from versions: none)`;
+    const refused =
+      "NewConnectionError('<pip._vendor.HTTPSConnection object at 0x7f00>: Failed to connect: [Errno 111] refused')";
+    const untrusted =
+      "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] unable to verify (_ssl.c:1006)'))";
+    const late = `ReadTimeoutError("HTTPSConnectionPool(host='127.0.0.1', port=1): Read timed out. (read timeout=15)")`;
+    const uv = `error: Failed to fetch: http://127.0.0.1:1/simple/numpy/
   Caused by: error sending request for url (http://127.0.0.1:1/simple/numpy/)
   Caused by: invalid peer certificate: UnknownIssuer`;
-    assert.equal(networkComplaint(certificate), "Caused by: invalid peer certificate: UnknownIssuer");
+    assert.deepEqual([pip(refused), pip(untrusted), pip(late), uv, "Killed"].map(networkComplaint), [
+      "Failed to connect: [Errno 111] refused",
+      "[SSL: CERTIFICATE_VERIFY_FAILED] unable to verify (_ssl.c:1006)",
+      "HTTPSConnectionPool(host='127.0.0.1', port=1): Read timed out. (read timeout=15)",
+      "invalid peer certificate: UnknownIssuer",
+      "",
+    ]);
   });
 
   test("shows no credentials of an index", () => {
