@@ -190,6 +190,13 @@ describe("streams of a load-balanced endpoint", () => {
     await on.noted("app-disconnected");
   });
 
+  test("the head of an ASGI application's answer arrives though there is no body yet", async () => {
+    const response = await fetch(`${on.url.whole}/later`, { headers: { authorization: `Bearer ${on.platform.key}` } });
+    assert.deepEqual([response.status, response.headers.get("content-type")], [201, "text/event-stream"]);
+    writeFileSync(path.join(on.platform.shared, "notes", "later"), "");
+    assert.equal(await response.text(), "data: now\n\n");
+  });
+
   for (const sizes of [[65_536, 0], [65_536, 65_536, 1], [1, 65_535, 65_537], [2_000_000], [100_000, 3_000_000, 0]]) {
     test(`an ASGI application's answer in parts of ${sizes.join(", ")} bytes arrives whole`, async () => {
       const { status, text } = await on.platform.call(`${on.url.whole}/parts?${sizes}`);

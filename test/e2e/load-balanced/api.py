@@ -219,6 +219,12 @@ async def app(scope, receive, send):
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
         return
+    if scope["path"].endswith("/later"):
+        await send({"type": "http.response.start", "status": 201, "headers": [(b"content-type", b"text/event-stream")]})
+        while not os.path.exists(os.path.join(NOTES, "later")):
+            await asyncio.sleep(0.01)
+        await send({"type": "http.response.body", "body": b"data: now\n\n"})
+        return
     if scope["path"].endswith("/parts"):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         sizes = [int(size) for size in scope["query_string"].split(b",")]

@@ -84,6 +84,8 @@ UPLOAD_WINDOW_BYTES = 256 * 1024
 WHOLE_BODY_MAX_BYTES = 1024 * 1024
 LOAD_BALANCED_BODY_MAX_BYTES = 30 * 1024 * 1024
 
+# Of an ASGI application's answer the head waits so long for the body, which mostly comes at once and goes out with it.
+ASGI_HEAD_WAIT_S = 0.02
 # An ASGI application is told that its caller went away; when it goes on for longer, it is cancelled.
 ASGI_DISCONNECT_GRACE_S = 1.0
 ASGI_SHUTDOWN_S = 10.0

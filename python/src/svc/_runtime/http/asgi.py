@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from svc._runtime.http.frames import failed_reply, result_frame, stream_end, stream_part, stream_start
 from svc._runtime.http.reply import Reply
-from svc._runtime.limits import ASGI_DISCONNECT_GRACE_S, ASGI_SHUTDOWN_S, WHOLE_BODY_MAX_BYTES
+from svc._runtime.limits import ASGI_DISCONNECT_GRACE_S, ASGI_HEAD_WAIT_S, ASGI_SHUTDOWN_S, WHOLE_BODY_MAX_BYTES
 from svc._runtime.work.upload import Upload
 from svc._values.failure import BootFailure, describe
 from svc.context import Cancelled
@@ -82,6 +82,7 @@ class Exchange:
         self._upload = work.upload or Upload(work.body)
         self._body_ended = False
         self._reply: Reply | None = None
+        self._head_due: asyncio.TimerHandle | None = None
         self._held = b""
         self.ended = False
         self._sending = asyncio.Lock()
@@ -108,12 +109,32 @@ class Exchange:
         if kind == "http.response.start":
             headers = [[_text(name).lower(), _text(value)] for name, value in message.get("headers", ())]
             self._reply = Reply(message["status"], headers)
+            if self._head_due is None:
+                self._head_due = asyncio.get_running_loop().call_later(ASGI_HEAD_WAIT_S, self._send_head)
         elif kind == "http.response.body":
             if self._reply is None:
                 raise RuntimeError("http.response.body came before http.response.start")
+            self._head_due.cancel()
             part = bytes(message.get("body", b""))
             async with self._sending:  # one at a time may wait for the window
                 await self._send_body(part, message.get("more_body", False))
+
+    def _send_head(self) -> None:
+        """The body is not there yet: callers of event streams wait for the head alone."""
+        if self.ended or self.disconnected.is_set():
+            return
+        try:
+            frames = list(self._started(b""))
+        except ValueError:
+            return  # too long: the body, which cannot be sent either, says so
+        for frame in frames:
+            self._worker.write(frame)
+        self._work.started = True
+
+    def _started(self, part: bytes):
+        if not any(name == "content-type" for name, _ in self._reply.headers):
+            self._reply.headers.append(["content-type", "application/octet-stream"])
+        return stream_start(self._work, self._reply, part)
 
     async def _send_body(self, part: bytes, more: bool) -> None:
         work, write = self._work, self._worker.write
@@ -124,9 +145,7 @@ class Exchange:
             write(frame)
             return
         if not work.started:
-            if not any(name == "content-type" for name, _ in self._reply.headers):
-                self._reply.headers.append(["content-type", "application/octet-stream"])
-            frames = stream_start(work, self._reply, part)
+            frames = self._started(part)
         else:
             frames = stream_part(work, part) if part else ()
         for frame in frames:
