@@ -190,6 +190,20 @@ describe("streams of a load-balanced endpoint", () => {
     await on.noted("app-disconnected");
   });
 
+  test("an ASGI application that sends to a caller who left gets an OSError, which is no failure of its own", async () => {
+    const { req, response } = on.open(`${on.url.whole}/endless`, "GET");
+    await once(await response, "data");
+    req.destroy();
+    await on.noted("app-sends-no-more");
+    const { stdout } = await on.platform.svc(["logs", "whole", "--app", "app"]);
+    assert.doesNotMatch(stdout, /Traceback|Disconnected/);
+  });
+
+  test("an ASGI application that asks for events when its answer is whole hears that there are no more", async () => {
+    assert.equal((await on.platform.call(`${on.url.whole}/after`)).text, "whole");
+    await on.noted("http.request-http.disconnect-http.disconnect");
+  });
+
   test("the head of an ASGI application's answer arrives though there is no body yet", async () => {
     const response = await fetch(`${on.url.whole}/later`, { headers: { authorization: `Bearer ${on.platform.key}` } });
     assert.deepEqual([response.status, response.headers.get("content-type")], [201, "text/event-stream"]);

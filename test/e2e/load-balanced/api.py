@@ -219,6 +219,23 @@ async def app(scope, receive, send):
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
         return
+    if scope["path"].endswith("/after"):
+        asked = (await receive())["type"]
+        waiting = asyncio.ensure_future(receive())
+        await asyncio.sleep(0)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"whole"})
+        note("-".join([asked, (await waiting)["type"], (await receive())["type"]]))
+        return
+    if scope["path"].endswith("/endless"):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            while True:
+                await send({"type": "http.response.body", "body": b"more", "more_body": True})
+                await asyncio.sleep(0.01)
+        except OSError:
+            note("app-sends-no-more")
+            raise
     if scope["path"].endswith("/later"):
         await send({"type": "http.response.start", "status": 201, "headers": [(b"content-type", b"text/event-stream")]})
         while not os.path.exists(os.path.join(NOTES, "later")):

@@ -103,9 +103,13 @@ class Exchange:
 
     async def send(self, message: dict) -> None:
         kind = message["type"]
-        if self.disconnected.is_set() or self.ended:
+        if self.disconnected.is_set():
             await asyncio.sleep(0)  # an application that never waits must not hold up the others
-            return
+            if self.ended:
+                return
+            from svc._runtime.http.asgi_websocket import Disconnected
+
+            raise Disconnected("the caller went away")
         if kind == "http.response.start":
             headers = [[_text(name).lower(), _text(value)] for name, value in message.get("headers", ())]
             self._reply = Reply(message["status"], headers)
@@ -141,7 +145,7 @@ class Exchange:
         if not work.started and not more and len(part) <= WHOLE_BODY_MAX_BYTES:
             self._reply.body = part
             frame = result_frame(work, self._reply)
-            self.ended = True
+            self._end()
             write(frame)
             return
         if not work.started:
@@ -156,8 +160,13 @@ class Exchange:
                 if self.disconnected.is_set():
                     return
         if not more:
-            self.ended = True
+            self._end()
             write(stream_end(work))
+
+    def _end(self) -> None:
+        """The answer is whole: whoever asks for events still, or waits for one, is told that there are no more."""
+        self.ended = True
+        self.disconnected.set()
 
     def fail(self, error: BaseException) -> None:
         """The application raised or ended without an answer."""
@@ -191,8 +200,8 @@ class Application:
             elif not exchange.ended:
                 exchange.fail(RuntimeError("the ASGI application ended without a whole response"))
         except BaseException as error:
-            told = work.cancel_reason or exchange.disconnected.is_set()
-            gone = told and isinstance(error, asyncio.CancelledError)  # an application may raise it by itself
+            # What it raises after the caller left is its way to end.
+            gone = work.cancel_reason or exchange.disconnected.is_set()
             exchange.fail(Cancelled(work.cancel_reason) if gone else error)
         finally:
             work.gone = None
