@@ -40,6 +40,7 @@ api = Endpoint(name="api", dependencies=["fastapi"], workers=(0, 1), max_concurr
 def app():
     from contextlib import asynccontextmanager
     import asyncio
+    import tempfile
     from fastapi import FastAPI, Request, WebSocket, WebSocketDisconnect
     from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
     from pydantic import BaseModel
@@ -109,9 +110,9 @@ def app():
 
     @app.get("/file")
     def file():
-        with open("/tmp/file", "wb") as written:
+        with tempfile.NamedTemporaryFile(delete=False) as written:
             written.write(b"ab" * 500_000)
-        return FileResponse("/tmp/file")
+        return FileResponse(written.name)
 
     @app.get("/many")
     async def many():

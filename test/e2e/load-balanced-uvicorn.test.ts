@@ -1,6 +1,7 @@
 /** One application on uvicorn and on an endpoint: the same requests get the same answers, byte for byte. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import path from "node:path";
@@ -8,7 +9,7 @@ import { test } from "node:test";
 import { pythonEnvironment } from "../../bench/processes.ts";
 import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
-import { project, startPlatform } from "./platform.ts";
+import { project, startPlatform, tempDir } from "./platform.ts";
 
 type Asked = [method: string, path: string, headers?: Record<string, string | string[]>, body?: string];
 
@@ -103,9 +104,13 @@ test("a FastAPI application answers as on uvicorn", async (t) => {
   const ours = (await platform.endpoints())[0]!.url;
   const port = await freePort();
   const args = ["application:app", "--port", String(port), "--log-level", "critical"];
-  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
+  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1", TMPDIR: tempDir(t) };
   const uvicorn = spawn(path.join(bin, "uvicorn"), args, { cwd: HERE, env, stdio: "ignore" });
-  t.after(() => uvicorn.kill());
+  const ended = once(uvicorn, "exit");
+  t.after(() => {
+    uvicorn.kill();
+    return ended;
+  });
   const theirs = `http://127.0.0.1:${port}`;
   await eventually(async () => assert.equal((await fetch(`${theirs}/no-body`)).status, 200));
 
