@@ -80,18 +80,32 @@ export function responseHeaders(response: LoadBalancedResponse, isHead: boolean,
     throw new SvcError("BAD_RESPONSE", `The function answered with the status ${status}; it must be from 200 to 599.`);
   }
   const flat: string[] = [];
+  const whole = Buffer.isBuffer(body) && !isHead;
+  let length: string | undefined;
   for (const [name, value] of response.headers) {
     check(name, value);
     const lower = name.toLowerCase();
-    if (NOT_PASSED.has(lower) || OWN.has(lower) || (lower === "content-length" && !isHead && Buffer.isBuffer(body)))
+    if (NOT_PASSED.has(lower) || OWN.has(lower)) continue;
+    if (lower === "content-length") {
+      if (!whole) length = oneLength(length, value);
       continue;
+    }
     if ((OF_ORIGIN.has(lower) && !hosted) || (lower === "set-cookie" && setsSession(value))) continue;
     flat.push(name, value);
   }
   const bodyless = isHead || status === 204 || status === 304;
   if (Buffer.isBuffer(body) && !bodyless) flat.push("Content-Length", String(body.length));
+  else if (length !== undefined && status !== 204) flat.push("Content-Length", length);
   flat.push("X-Svc-Worker-Id", workerId, "Server-Timing", serverTiming(timing));
   return flat;
+}
+
+/** Several lengths, or one that is no number, would let the function say where the next answer on the connection begins. */
+function oneLength(before: string | undefined, value: string): string {
+  if (/^\d{1,15}$/.test(value) && (before ?? value) === value) return value;
+  throw new SvcError("BAD_RESPONSE", `The function set content-length to ${JSON.stringify(value)}.`, {
+    help: "It is a number, and there is one of it.",
+  });
 }
 
 /** A line break in a value would start a header of the caller's choice. */

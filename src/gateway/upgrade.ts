@@ -83,7 +83,10 @@ async function passThrough(
 ): Promise<void> {
   const flat = responseHeaders({ ...response, status: 200 }, false, false);
   const lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"];
-  for (let i = 0; i < flat.length; i += 2) if (flat[i] !== "content-type") lines.push(`${flat[i]}: ${flat[i + 1]}`);
+  for (let i = 0; i < flat.length; i += 2) {
+    // Of a body, and there is none.
+    if (!/^content-(type|length)$/i.test(flat[i]!)) lines.push(`${flat[i]}: ${flat[i + 1]}`);
+  }
   socket.write(`${lines.join("\r\n")}\r\n\r\n`, "latin1");
   if (head.length > 0) body.write(head);
   socket.pipe(body);

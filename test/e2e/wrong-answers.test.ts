@@ -27,6 +27,7 @@ async def says(what: str):
     if what == "none": return Response("x", status=None)
     if what == "kind": return Response("x", media_type=5)
     if what == "long": return Response("x", headers={"x-long": "y" * 100_000})
+    if what.startswith("length"): return Response("x" * int(what[6:]), headers={"Content-Length": "2000000"})
 
 @api.websocket("/talks/{what}")
 async def talks(socket: WebSocket, what: str):
@@ -108,6 +109,13 @@ describe("an answer that cannot be sent", () => {
     const { status, headers } = await platform.call(`${url}/says/kind`);
     assert.deepEqual([status, headers.get("content-type")], [200, "5"]);
   });
+
+  for (const length of [5, 2_000_000, 3_000_000]) {
+    test(`a body that is known has its own length, whatever the function says of it: ${length}`, async () => {
+      const { status, text } = await platform.call(`${url}/says/length${length}`);
+      assert.deepEqual([status, text.length], [200, length]);
+    });
+  }
 
   for (const what of ["text", "long", "cancelled"]) {
     test(`is the fault of its application: ${what}`, async () => {

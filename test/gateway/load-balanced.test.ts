@@ -144,8 +144,30 @@ const UNSENDABLE: [title: string, response: LoadBalancedResponse][] = [
   ["a status below 200", respond("x", [], 101)],
   ["a status above 599", respond("x", [], 999)],
   ["a fractional status", respond("x", [], 200.5)],
+  ["a length that is no number", respond(Readable.from(["x"]), [["Content-Length", "1x"]])],
+  ["a length below nothing", respond(Readable.from(["x"]), [["content-length", "-1"]])],
+  [
+    "two lengths",
+    respond(Readable.from(["x"]), [
+      ["content-length", "1"],
+      ["Content-Length", "30"],
+    ]),
+  ],
   ["a whole body over the limit", respond(Buffer.alloc(LOAD_BALANCED_BODY_MAX_BYTES + 1))],
 ];
+
+test("a streamed answer whose function says the same length twice has it once", async (t) => {
+  const headers: HeaderList = [
+    ["content-length", "3"],
+    ["Content-Length", "3"],
+  ];
+  const platform = await startPlatform(t, { forward: async () => respond(Readable.from(["a", "bc"]), headers) });
+  const raw = new RawConnection(platform.port);
+  raw.write(`GET /lb/web/x HTTP/1.1\r\nHost: example.org\r\nAuthorization: Bearer ${KEY}\r\n\r\n`);
+  const answer = await raw.until(/\r\n\r\nabc$/);
+  assert.deepEqual(answer.match(/content-length: \d+/gi), ["Content-Length: 3"]);
+  raw.socket.destroy();
+});
 
 for (const [title, response] of UNSENDABLE) {
   test(`a response with ${title} is refused as BAD_RESPONSE`, async (t) => {

@@ -44,7 +44,10 @@ class WebSocket:
         raise NotImplementedError
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Closes the connection; before it was accepted, refuses it (the caller gets 403)."""
+        """Closes the connection; before it was accepted, refuses it (the caller gets 403).
+
+        `code` is 1000 to 1003, 1007 to 1014 or 3000 to 4999 (RFC 6455, 7.4), else ValueError; of `reason` 123 bytes are sent.
+        """
         raise NotImplementedError
 
     async def __aiter__(self) -> AsyncIterator[str | bytes]:

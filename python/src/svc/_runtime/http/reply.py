@@ -104,8 +104,13 @@ def in_parts(reply: Reply) -> Reply:
     if len(reply.body) > LOAD_BALANCED_BODY_MAX_BYTES:
         detail = f"The function's response is larger than {LOAD_BALANCED_BODY_MAX_BYTES} bytes: stream it."
         return error_reply(502, "BAD_RESPONSE", "The function's response cannot be sent", detail)
-    headers = [*reply.headers, ["content-length", str(len(reply.body))]]
-    return Reply(reply.status, headers, b"", Parts(reply.body))
+    return Reply(reply.status, with_length(reply), b"", Parts(reply.body))
+
+
+def with_length(reply: Reply) -> list:
+    """Its headers, with the length that its body has, whatever the function said of it."""
+    others = [each for each in reply.headers if each[0] != "content-length"]
+    return [*others, ["content-length", str(len(reply.body))]]
 
 
 def _pairs(headers):

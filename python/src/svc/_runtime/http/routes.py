@@ -6,7 +6,7 @@ import re
 from urllib.parse import unquote
 
 from svc._runtime.http.binding import Plan, Unprocessable
-from svc._runtime.http.reply import JSON_HEADERS, Reply, error_reply, in_parts, reply_of, reply_to_peer
+from svc._runtime.http.reply import JSON_HEADERS, Reply, error_reply, in_parts, reply_of, reply_to_peer, with_length
 from svc._runtime.limits import WHOLE_BODY_MAX_BYTES
 from svc._values import codec
 from svc._values.signature import is_async
@@ -150,7 +150,7 @@ class RouteTable:
             work.tagged = False  # what a Python peer gets is encoded already: the parts go out as they are
         if work.head["method"] == "HEAD":
             if reply.stream is None:
-                reply.headers = [*reply.headers, ["content-length", str(len(reply.body))]]
+                reply.headers = with_length(reply)
             reply.body = b""
             reply.stream = None
         return reply
