@@ -82,10 +82,9 @@ class Exchange:
         self._upload = work.upload or Upload(work.body)
         self._body_ended = False
         self._reply: Reply | None = None
-        self._head_due: asyncio.TimerHandle | None = None
-        self._held = b""
+        self._head_due: asyncio.Handle | None = None
         self.ended = False
-        self._sending = asyncio.Lock()
+        self._sending: asyncio.Lock | None = None
         self.disconnected = asyncio.Event()
         self.scope = _scope(work.head, root_path, state)
 
@@ -114,17 +113,26 @@ class Exchange:
             headers = [[_text(name).lower(), _text(value)] for name, value in message.get("headers", ())]
             self._reply = Reply(message["status"], headers)
             if self._head_due is None:
-                self._head_due = asyncio.get_running_loop().call_later(ASGI_HEAD_WAIT_S, self._send_head)
+                self._head_due = asyncio.get_running_loop().call_soon(self._await_body)
         elif kind == "http.response.body":
             if self._reply is None:
                 raise RuntimeError("http.response.body came before http.response.start")
             self._head_due.cancel()
-            part = bytes(message.get("body", b""))
+            part, more = bytes(message.get("body", b"")), message.get("more_body", False)
+            if not self._work.started and not more and len(part) <= WHOLE_BODY_MAX_BYTES:
+                self._send_whole(part)
+                return
+            if self._sending is None:
+                self._sending = asyncio.Lock()
             async with self._sending:  # one at a time may wait for the window
-                await self._send_body(part, message.get("more_body", False))
+                await self._send_body(part, more)
+
+    def _await_body(self) -> None:
+        """Mostly it comes before the loop turns, and goes out with the head; callers of event streams wait for the head alone."""
+        if not self.ended:
+            self._head_due = asyncio.get_running_loop().call_later(ASGI_HEAD_WAIT_S, self._send_head)
 
     def _send_head(self) -> None:
-        """The body is not there yet: callers of event streams wait for the head alone."""
         if self.ended or self.disconnected.is_set():
             return
         try:
@@ -140,14 +148,14 @@ class Exchange:
             self._reply.headers.append(["content-type", "application/octet-stream"])
         return stream_start(self._work, self._reply, part)
 
+    def _send_whole(self, body: bytes) -> None:
+        self._reply.body = body
+        frame = result_frame(self._work, self._reply)
+        self._end()
+        self._worker.write(frame)
+
     async def _send_body(self, part: bytes, more: bool) -> None:
         work, write = self._work, self._worker.write
-        if not work.started and not more and len(part) <= WHOLE_BODY_MAX_BYTES:
-            self._reply.body = part
-            frame = result_frame(work, self._reply)
-            self._end()
-            write(frame)
-            return
         if not work.started:
             frames = self._started(part)
         else:
