@@ -7,7 +7,7 @@ import { WebSocket } from "ws";
 import { pythonEnvironment } from "../../bench/processes.ts";
 import { runProcess } from "../../src/lib/run-process.ts";
 import { eventually } from "../eventually.ts";
-import { project, ROOT, startPlatform } from "./platform.ts";
+import { hasLogged, project, ROOT, startPlatform } from "./platform.ts";
 
 /** A kept Python environment with FastAPI; undefined (and the test skipped) where the package index is out of reach. */
 async function fastapi(t: TestContext): Promise<string | undefined> {
@@ -41,7 +41,7 @@ def app():
     from contextlib import asynccontextmanager
     import asyncio
     import tempfile
-    from fastapi import FastAPI, Request, WebSocket, WebSocketDisconnect
+    from fastapi import BackgroundTasks, FastAPI, Request, WebSocket, WebSocketDisconnect
     from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
     from pydantic import BaseModel
 
@@ -104,6 +104,11 @@ def app():
     def stream():
         return StreamingResponse((f"data: {n}\\n\\n" for n in range(3)), media_type="text/event-stream")
 
+    @app.get("/background")
+    def background(tasks: BackgroundTasks):
+        tasks.add_task(int, "fails in the background")
+        return "answered"
+
     @app.get("/caller")
     def caller(request: Request):
         return request.client.host
@@ -124,7 +129,8 @@ def app():
 test("a FastAPI application runs unchanged, with its lifespan, its documents and its streams", async (t) => {
   if ((await fastapi(t)) === undefined) return;
   const platform = await startPlatform(t);
-  const deploy = await platform.svc(["deploy"], { cwd: project(t, { "app.py": APPLICATION }) });
+  const cwd = project(t, { "app.py": APPLICATION });
+  const deploy = await platform.svc(["deploy"], { cwd });
   assert.equal(deploy.code, 0, deploy.stderr + deploy.stdout);
   const [endpoint] = await platform.endpoints();
   const url = endpoint!.url;
@@ -140,6 +146,8 @@ test("a FastAPI application runs unchanged, with its lifespan, its documents and
   assert.deepEqual(documents.json.servers, [{ url: new URL(url).pathname }]);
   assert.equal((await platform.call(`${url}/missing`)).status, 404);
   assert.equal((await platform.call(`${url}/caller`)).json, "127.0.0.1");
+  assert.equal((await platform.call(`${url}/background`)).json, "answered");
+  await hasLogged(platform, cwd, ["api"], /ValueError: invalid literal .* 'fails in the background'/);
   const file = await platform.call(`${url}/file`);
   assert.equal(file.headers.get("content-length"), "1000000");
   assert.ok(file.text === "ab".repeat(500_000), `${file.text.length} bytes`);

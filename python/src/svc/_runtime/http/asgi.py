@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from urllib.parse import unquote
 
 from svc._runtime.http.frames import failed_reply, result_frame, stream_end, stream_part, stream_start
 from svc._runtime.http.reply import Reply
 from svc._runtime.limits import ASGI_DISCONNECT_GRACE_S, ASGI_HEAD_WAIT_S, ASGI_SHUTDOWN_S, WHOLE_BODY_MAX_BYTES
 from svc._runtime.work.upload import Upload
-from svc._values.failure import BootFailure, describe
+from svc._values.failure import BootFailure, describe, user_traceback
 from svc.context import Cancelled
 
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
@@ -208,6 +209,10 @@ class Application:
             elif not exchange.ended:
                 exchange.fail(RuntimeError("the ASGI application ended without a whole response"))
         except BaseException as error:
+            if exchange.ended:  # what it still does in the background fails: the caller has its answer
+                if not isinstance(error, asyncio.CancelledError):
+                    print(user_traceback(error), end="", file=sys.stderr)
+                return
             # What it raises after the caller left is its way to end.
             gone = work.cancel_reason or exchange.disconnected.is_set()
             exchange.fail(Cancelled(work.cancel_reason) if gone else error)
