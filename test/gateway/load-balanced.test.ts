@@ -144,11 +144,11 @@ const UNSENDABLE: [title: string, response: LoadBalancedResponse][] = [
   ["a status below 200", respond("x", [], 101)],
   ["a status above 599", respond("x", [], 999)],
   ["a fractional status", respond("x", [], 200.5)],
-  ["a length that is no number", respond(Readable.from(["x"]), [["Content-Length", "1x"]])],
-  ["a length below nothing", respond(Readable.from(["x"]), [["content-length", "-1"]])],
+  ["a length that is no number", respond(Readable.from([Buffer.from("x")]), [["Content-Length", "1x"]])],
+  ["a length below nothing", respond(Readable.from([Buffer.from("x")]), [["content-length", "-1"]])],
   [
     "two lengths",
-    respond(Readable.from(["x"]), [
+    respond(Readable.from([Buffer.from("x")]), [
       ["content-length", "1"],
       ["Content-Length", "30"],
     ]),
@@ -161,7 +161,9 @@ test("a streamed answer whose function says the same length twice has it once", 
     ["content-length", "3"],
     ["Content-Length", "3"],
   ];
-  const platform = await startPlatform(t, { forward: async () => respond(Readable.from(["a", "bc"]), headers) });
+  const platform = await startPlatform(t, {
+    forward: async () => respond(Readable.from(["a", "bc"].map((part) => Buffer.from(part))), headers),
+  });
   const raw = new RawConnection(platform.port);
   raw.write(`GET /lb/web/x HTTP/1.1\r\nHost: example.org\r\nAuthorization: Bearer ${KEY}\r\n\r\n`);
   const answer = await raw.until(/\r\n\r\nabc$/);
