@@ -23,10 +23,12 @@ const OF_ORIGIN = new Set(["cross-origin-opener-policy", "service-worker-allowed
 const FORWARDED_FOR = "x-forwarded-for";
 
 /**
- * Names in lower case. A header that carries the platform's key in any form stays here: user code must never see it. `chain`: who
- * calls, in place of what the caller says alone (ClientAddress).
+ * Names in lower case. A header that carries the platform's key in any form stays here: user code must never see it. Without a `secret`,
+ * of a caller without a key, its Authorization is the function's own affair, but what peers of the platform say is not its to say, and no
+ * signature of a URL, as in Referer, is. `chain`: who calls, in place of what the caller says alone (ClientAddress).
  */
-export function forwardedHeaders(rawHeaders: readonly string[], secret: string, chain: string): HeaderList {
+export function forwardedHeaders(rawHeaders: readonly string[], secret: string | undefined, chain: string): HeaderList {
+  const hidden = secret ?? SIGNATURE;
   const headers: (readonly [string, string])[] = [];
   let named: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -34,39 +36,15 @@ export function forwardedHeaders(rawHeaders: readonly string[], secret: string, 
     let value = rawHeaders[i + 1]!;
     if (name === "cookie") value = withoutSessions(value);
     if (name === "connection") named = listedNames(value, named);
-    if (name === "authorization" || name === SOURCE_HEADER || NOT_PASSED.has(name) || value.includes(secret)) continue;
-    if ((name === "cookie" && value === "") || name === FORWARDED_FOR) continue;
+    if (secret === undefined ? name.startsWith("x-svc-") : name === "authorization" || name === SOURCE_HEADER) continue;
+    if (NOT_PASSED.has(name) || name === FORWARDED_FOR || value.includes(hidden)) continue;
+    if (name === "cookie" && value === "") continue;
     headers.push([name, value]);
   }
-  return withChain(headers, named, chain, secret);
-}
-
-/** Of a caller without a key: its Authorization is the function's own affair, but what peers of the platform say is not its to say, and no signature of a URL, as in Referer, is. */
-export function openHeaders(rawHeaders: readonly string[], chain: string): HeaderList {
-  const headers: (readonly [string, string])[] = [];
-  let named: Set<string> | undefined;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i]!.toLowerCase();
-    let value = rawHeaders[i + 1]!;
-    if (name === "cookie") value = withoutSessions(value);
-    if (name === "connection") named = listedNames(value, named);
-    if (name.startsWith("x-svc-") || NOT_PASSED.has(name) || value.includes(SIGNATURE)) continue;
-    if ((name === "cookie" && value === "") || name === FORWARDED_FOR) continue;
-    headers.push([name, value]);
-  }
-  return withChain(headers, named, chain, SIGNATURE);
-}
-
-/** Without those that belong to the caller's connection, as it names them. `hidden` goes to no function. */
-function withChain(
-  headers: (readonly [string, string])[],
-  named: ReadonlySet<string> | undefined,
-  chain: string,
-  hidden: string,
-): HeaderList {
+  // Those that belong to the caller's connection, as it names them, stay here; it names none of what the platform says.
   const passed = named === undefined ? headers : headers.filter(([name]) => !named.has(name));
-  if (chain !== "")
-    passed.push([FORWARDED_FOR, chain.includes(hidden) ? chain.slice(chain.lastIndexOf(",") + 1).trim() : chain]);
+  const said = chain.includes(hidden) ? chain.slice(chain.lastIndexOf(",") + 1).trim() : chain;
+  if (said !== "") passed.push([FORWARDED_FOR, said]);
   return passed;
 }
 

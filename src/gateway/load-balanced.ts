@@ -12,7 +12,7 @@ import { freeBytes } from "../lib/free-bytes.ts";
 import { declaredBytes, hasBody } from "../lib/request-body.ts";
 import { drain, inviteBody, limitedStream, readBody, tooLarge } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
-import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
 import { endWith } from "./respond.ts";
 
 const EMPTY = Buffer.alloc(0);
@@ -27,9 +27,8 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
   let response: LoadBalancedResponse;
   const id = gateway.newId();
   const method = req.method ?? "GET";
-  const chain = gateway.addresses.chain(req);
-  const given =
-    call.open === undefined ? forwardedHeaders(req.rawHeaders, call.secret, chain) : openHeaders(req.rawHeaders, chain);
+  const secret = call.open === undefined ? call.secret : undefined;
+  const given = forwardedHeaders(req.rawHeaders, secret, gateway.addresses.chain(req));
   call.trace = gateway.traces?.request(call.endpoint, method, given);
   try {
     response = await gateway.forwarder.forward({

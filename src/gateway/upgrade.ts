@@ -13,7 +13,7 @@ import { endConnection } from "../lib/end-connection.ts";
 import { plainAnswer } from "../lib/proxy.ts";
 import { checkSource } from "./check-source.ts";
 import type { GatewayContext } from "./context.ts";
-import { forwardedHeaders, openHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
 import { CALL } from "./job-route.ts";
 import { admit } from "./pipeline.ts";
 import { endWith, sendError } from "./respond.ts";
@@ -41,7 +41,6 @@ export async function upgrade(
     if (principal.kind === "worker") leave = gateway.peers.enter(endpoint.id);
     if (open === undefined) await checkSource(req, endpoint, gateway);
     const id = gateway.newId();
-    const chain = gateway.addresses.chain(req);
     ended = { endpoint, path: target.path, served: undefined };
     const response = await gateway.forwarder.forward({
       id,
@@ -49,8 +48,7 @@ export async function upgrade(
       method: "WEBSOCKET",
       path: target.path,
       query: open?.signedQuery ?? target.query,
-      headers:
-        open === undefined ? forwardedHeaders(req.rawHeaders, secret, chain) : openHeaders(req.rawHeaders, chain),
+      headers: forwardedHeaders(req.rawHeaders, open === undefined ? secret : undefined, gateway.addresses.chain(req)),
       body,
       timeoutMs: endpoint.requestTimeoutMs || gateway.settings.requestTimeoutMs,
       publicRoutes: open?.publicRoutes,

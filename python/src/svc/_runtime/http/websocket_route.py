@@ -75,10 +75,9 @@ class Socket(WebSocket):
                 elif frame[0] == CLOSE:
                     await self._closed_by_caller(frame[1])
             except UnicodeDecodeError:
-                await self._end(close_payload(1007, "a text is not UTF-8"), SocketClosed(1007, "a text is not UTF-8"))
+                await self._leave(1007, "a text is not UTF-8")
             except Violation as violation:
-                seen = SocketClosed(violation.code, violation.reason)
-                await self._end(close_payload(violation.code, violation.reason), seen)
+                await self._leave(violation.code, violation.reason)
         raise self._closed
 
     async def _read_more(self) -> None:
@@ -107,9 +106,12 @@ class Socket(WebSocket):
         if self._closed is None:
             if self.accepted and not may_close_with(code):
                 raise ValueError(f"a WebSocket is closed with 1000 to 1003, 1007 to 1014 or 3000 to 4999, not {code!r}")
-            # Before it is accepted it has no frames: the caller gets a 403.
-            payload = close_payload(code, reason) if self.accepted else b""
-            await self._end(payload, SocketClosed(code, reason))
+            await self._leave(code, reason)
+
+    async def _leave(self, code: int, reason: str) -> None:
+        # Before it is accepted it has no frames: the caller gets a 403.
+        payload = close_payload(code, reason) if self.accepted else b""
+        await self._end(payload, SocketClosed(code, reason))
 
     async def _closed_by_caller(self, payload: bytes) -> None:
         """The answer to a goodbye is the same goodbye, as other servers give it."""
