@@ -24,12 +24,12 @@ import {
   WORKER_UIDS_DEFAULT,
 } from "../domain/limits.ts";
 import { RATE_LIMITS_DEFAULT, type RateLimits } from "../gateway/rate-limits.ts";
+import { dialledAddress, hostName, publicAddress, tlsAddress } from "./addresses.ts";
 import { type DatabaseConfig, databaseKeys, readDatabase, readReplica, refuseWithShards } from "./database-config.ts";
 import { flag } from "./flag.ts";
 import { type PoolsConfig, poolsKeys, readPools } from "./pools-config.ts";
 import { readS3, type S3Config, s3Keys } from "./s3-config.ts";
 import { readSecretKeysConfig, type SecretKeysConfig, secretKeyKeys } from "./secret-keys.ts";
-import { dialledAddress, tlsAddress } from "./tls-address.ts";
 
 const MB = 1024 * 1024;
 /** What opens the bucket, the database and secrets is not for installers, which run code of packages. */
@@ -130,11 +130,11 @@ const schema = z.object({
   /** This is the agent of a Pod that a platform made: nobody installs anything there. */
   SVC_IN_POD: flag.default(false),
   SVC_HOST: z.string().default("127.0.0.1"),
-  SVC_PORT: number(0, 65535).default(PLATFORM_PORT_DEFAULT),
+  SVC_PORT: wholeNumber(0, 65535).default(PLATFORM_PORT_DEFAULT),
   /** Processes that take calls on the port, in front of the platform's own; 0: that takes them itself. */
   SVC_GATEWAYS: wholeNumber(0, GATEWAYS_MAX).default(0),
   /** Address under which callers reach the platform; default: http://<host>:<port>. */
-  SVC_PUBLIC_URL: z.url().optional(),
+  SVC_PUBLIC_URL: publicAddress.optional(),
   /** Proxies in front whose X-Forwarded-For is believed: comma list of addresses and networks. */
   SVC_TRUSTED_PROXIES: networks.default([]),
   /** Workers of other machines dial in here, by TLS. */
@@ -146,10 +146,10 @@ const schema = z.object({
   /** Workers also run on the platform's own machine, not only on hosts that joined. */
   SVC_LOCAL_WORKERS: flag.default(true),
   /** Load-balanced endpoints also answer on https://<endpoint_id>.<domain>. */
-  SVC_DOMAIN: z.string().default(""),
+  SVC_DOMAIN: hostName.default(""),
   /** normal: a 200 survives a killed platform; full: also a power loss. */
   SVC_DURABILITY: z.enum(["normal", "full"]).default("normal"),
-  SVC_WORKER_QUOTA: number(0, 100_000).default(WORKER_QUOTA),
+  SVC_WORKER_QUOTA: wholeNumber(0, 100_000).default(WORKER_QUOTA),
   /** vCPUs promised for each one the machine has. */
   SVC_CPU_OVERCOMMIT: number(0.1, 1000).default(8),
   /** GB promised for each one the machine has. */
@@ -174,9 +174,9 @@ const schema = z.object({
   /** Rate limits of the job routes; off by default on the embedded platform. */
   SVC_RATE_LIMITS: rateLimits.optional(),
   /** Calls without a key that one address may send to one endpoint in 10 s; 0: any number. */
-  SVC_PUBLIC_RATE_LIMIT: number(0, 1e9).default(RATE_PUBLIC_PER_WINDOW),
+  SVC_PUBLIC_RATE_LIMIT: wholeNumber(0, 1e9).default(RATE_PUBLIC_PER_WINDOW),
   /** Jobs of one endpoint that may wait; more are refused with 429. */
-  SVC_QUEUE_LIMIT: number(1, 1e9).default(QUEUED_MAX_JOBS),
+  SVC_QUEUE_LIMIT: wholeNumber(1, 1e9).default(QUEUED_MAX_JOBS),
   /** MB that the inputs, outputs and errors above 64 KiB of one endpoint's jobs may take together. */
   SVC_BODIES_LIMIT_MB: number(1, 1e9).default(BODIES_KEPT_MAX_BYTES / MB),
   /** How long results are kept: of /run, of /runsync, of /runsync?wait=, and at least of every failed job. */
@@ -304,7 +304,7 @@ export interface Config {
 
 /** Throws CONFIG_INVALID with every wrong key at once. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const given = Object.fromEntries(CONFIG_KEYS.flatMap((key) => (env[key] ? [[key, env[key]]] : [])));
+  const given = Object.fromEntries(CONFIG_KEYS.flatMap((key) => (env[key]?.trim() ? [[key, env[key]]] : [])));
   const parsed = schema.safeParse(given);
   if (!parsed.success) {
     const lines = parsed.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);

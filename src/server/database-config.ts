@@ -5,8 +5,8 @@ import { SvcError } from "../domain/errors.ts";
 import { POSTGRES_CONNECTIONS_DEFAULT, POSTGRES_CONNECTIONS_MAX, POSTGRES_CONNECTIONS_MIN } from "../domain/limits.ts";
 import type { PostgresAccess } from "../postgres/connect.ts";
 import { type DatabaseUrl, parseDatabaseUrl } from "../postgres/database-url.ts";
+import { dialledAddress, tlsAddress } from "./addresses.ts";
 import { flag } from "./flag.ts";
-import { dialledAddress, tlsAddress } from "./tls-address.ts";
 
 const connections = `must be a number from ${POSTGRES_CONNECTIONS_MIN} to ${POSTGRES_CONNECTIONS_MAX}`;
 

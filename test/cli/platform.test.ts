@@ -100,14 +100,18 @@ describe("svc platform", () => {
     assert.equal((await starts).started, true);
   });
 
-  test("a first key that cannot be stored is shown: nobody else has it", async () => {
+  test("a first key that cannot be stored is shown, as nobody else has it, and so is a setting that nobody reads", async () => {
     const box = await sandbox();
     const file = join(box.cwd, "file");
     await writeFile(file, "");
-    const nowhere = { SVC_CONFIG_DIR: join(file, "folder") };
+    const nowhere = { SVC_CONFIG_DIR: join(file, "folder"), SVC_WORKER_QUOTAS: "5" };
     const { code, stdout, stderr } = await box.svc(["platform", "start", "--port", "0"], { env: nowhere });
     assert.equal(code, 0, stderr);
     assert.match(stderr, /warning: The stored keys cannot be used: .*credentials\.json/);
+    // The sandbox has many names that are settings, or nobody's: only one is almost one.
+    assert.deepEqual(stderr.match(/.* is no setting.*/g), [
+      "warning: SVC_WORKER_QUOTAS is no setting. Did you mean SVC_WORKER_QUOTA?",
+    ]);
     const [, key = ""] =
       /^Key +(svc_\S+) +\(shown only now; not stored: set PLATFORM_API_KEY to it\)$/m.exec(stdout) ?? [];
     const status = await box.svc(["status"], { env: { PLATFORM_API_KEY: key } });

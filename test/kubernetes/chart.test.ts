@@ -8,7 +8,7 @@ import { givenKey } from "../../src/domain/api-key.ts";
 import { VERSION } from "../../src/domain/version.ts";
 import { podSpec } from "../../src/kubernetes/pod-spec.ts";
 import { readPoolsFile } from "../../src/kubernetes/pools-file.ts";
-import { dialledAddress, tlsAddress } from "../../src/server/tls-address.ts";
+import { dialledAddress, tlsAddress } from "../../src/server/addresses.ts";
 import { tempDir } from "../e2e/platform.ts";
 import { ApiServer } from "./api-server.ts";
 import { findHelm, findKubernetes } from "./find.ts";

@@ -13,8 +13,42 @@ test("Every wrong key is named at once", () => {
   });
 });
 
-test("An empty variable counts as not set", () => {
-  assert.equal(readConfig({ SVC_DATA_DIR: "/d", SVC_PORT: "" }).port, 7878);
+test("An empty or blank variable counts as not set", () => {
+  for (const SVC_PORT of ["", " ", "\r"]) assert.equal(readConfig({ SVC_DATA_DIR: "/d", SVC_PORT }).port, 7878);
+});
+
+test("What counts ports, workers, calls and jobs is a whole number", () => {
+  for (const key of ["SVC_PORT", "SVC_WORKER_QUOTA", "SVC_PUBLIC_RATE_LIMIT", "SVC_QUEUE_LIMIT"]) {
+    const refused = { code: "CONFIG_INVALID", message: new RegExp(`^${key}: must be a whole number from `) };
+    assert.throws(() => readConfig({ SVC_DATA_DIR: "/d", [key]: "80.5" }), refused);
+  }
+});
+
+test("The public address is one that callers can open, and paths can be put behind it", () => {
+  const address = (text?: string) => readConfig({ SVC_DATA_DIR: "/d", SVC_PUBLIC_URL: text }).publicUrl;
+  assert.equal(address(), undefined);
+  assert.equal(address("https://svc.example.org/"), "https://svc.example.org");
+  assert.equal(address("HTTP://Svc.example.org:7878/some/path//"), "http://svc.example.org:7878/some/path");
+  for (const wrong of [
+    ...["svc.example.org", "svc.example.org:7878", "ftp://svc.example.org", "https://", "/svc", "https://a b"],
+    ...["https://svc.example.org/?a=b", "https://svc.example.org/#a", "https://svc:hunter2@svc.example.org"],
+  ]) {
+    const refused = (error: Error) =>
+      /^SVC_PUBLIC_URL: is not an address such as https:/.test(error.message) && !error.message.includes("hunter2");
+    assert.throws(() => address(wrong), refused, wrong);
+  }
+});
+
+test("The domain is the name of a host, and nothing beside it", () => {
+  const domain = (text?: string) => readConfig({ SVC_DATA_DIR: "/d", SVC_DOMAIN: text }).domain;
+  for (const right of ["localhost", "svc.example.org", "Svc-1.example.org"]) assert.equal(domain(right), right);
+  assert.equal(domain(), "");
+  for (const wrong of [
+    ...["https://svc.example.org", "svc.example.org:8443", "*.example.org", ".example.org", "example.org."],
+    ...["svc.example.org/x", "a b", `${"a".repeat(64)}.org`],
+  ]) {
+    assert.throws(() => domain(wrong), { code: "CONFIG_INVALID", message: /^SVC_DOMAIN: is not the name of a host/ });
+  }
 });
 
 test("Rate limits are off, as documented, or as named", () => {

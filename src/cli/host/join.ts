@@ -19,6 +19,7 @@ import { clockTime, formatDuration } from "../format.ts";
 import { exitCodeOf, formatError } from "../format-error.ts";
 import { warnOfNoexec } from "../noexec.ts";
 import { dataDir } from "../paths.ts";
+import { warnOfUnknown } from "../platform/unknown-settings.ts";
 import type { Progress } from "../terminal.ts";
 import { NextAgent } from "./next-agent.ts";
 
@@ -76,6 +77,7 @@ async function joinUntilLeft(context: CliContext, flags: JoinFlags, address: str
     return interrupt.end();
   });
   progress?.done();
+  warnOfUnknown(context);
   warnOfNoexec(terminal, options.config.dataDir);
   await terminal.neverWait();
   leave = (again) => agent.leave(again);

@@ -15,6 +15,7 @@ import { exitCodeOf, formatError } from "../format-error.ts";
 import { warnOfNoexec } from "../noexec.ts";
 import { platformConfig } from "./configuration.ts";
 import { missingIsolation, type ReadyMessage, type StartOptions } from "./start.ts";
+import { warnOfUnknown } from "./unknown-settings.ts";
 
 export async function runForeground(context: CliContext, options: StartOptions): Promise<void> {
   let snapshot = () => {};
@@ -35,6 +36,7 @@ export async function runForeground(context: CliContext, options: StartOptions):
     const stopped = Promise.race([lost, stopOnSignal(context, platform.stop, options.withParent ?? false)]);
     const { url, firstKey, missing } = platform;
     snapshot = platform.snapshot;
+    warnOfUnknown(context);
     warnOfNoexec(context.terminal, options.dataDir);
     snapshot(); // A backup may have begun since the platform told where it is.
     if (process.send === undefined) await announce(context, url, firstKey, missing, options.keyFile);

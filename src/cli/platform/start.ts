@@ -121,6 +121,7 @@ export async function startEmbedded(context: CliContext, options: StartOptions):
     if (unwanted) end();
     progress.done(`Platform started at ${url}`);
     if (unstored) context.terminal.warn(unstored);
+    (await import("./unknown-settings.ts")).warnOfUnknown(context);
     warnOfNoexec(context.terminal, options.dataDir);
     if (message.missing?.length) context.terminal.note(missingIsolation(message.missing));
     return { url, pid: child.pid!, firstKey, isKeyStored: !unstored, started: true };
