@@ -6,7 +6,7 @@
  *                               workers none, as those share no ports (seccomp.py)
  */
 import { existsSync, readFileSync } from "node:fs";
-import { connect, createServer, isIP } from "node:net";
+import { connect, createServer, isIP, type Server } from "node:net";
 import { cannotListen, portInUse } from "../domain/cannot-listen.ts";
 import { SvcError } from "../domain/errors.ts";
 import type { HeldAddress } from "../domain/worker-protocol.ts";
@@ -42,13 +42,18 @@ export async function claimPort(host: string, wanted: number): Promise<number> {
   }
 }
 
-/** The same, for several processes. Throws PORT_IN_USE and CONFIG_INVALID. */
-export async function sharedPort(host: string, wanted: number): Promise<number> {
+/** The same, for several processes. One that was free is nobody else's until `letGo`. Throws PORT_IN_USE and CONFIG_INVALID. */
+export async function sharedPort(host: string, wanted: number): Promise<{ readonly port: number; letGo(): void }> {
   const port = await claimPort(host, wanted);
-  if (await canShare(host, port)) return port;
-  throw new SvcError("CONFIG_INVALID", "SVC_GATEWAYS: this system does not let processes share a port.", {
-    help: "Set it to 0: the platform then takes calls itself.",
+  const holder = await listening(host, port, true).catch((cause: unknown) => {
+    throw new SvcError("CONFIG_INVALID", "SVC_GATEWAYS: this system does not let processes share a port.", {
+      help: "Set it to 0: the platform then takes calls itself.",
+      cause,
+    });
   });
+  // Of any other callers know already, and would come here.
+  if (wanted !== 0) await closed(holder);
+  return { port, letGo: () => holder.close() };
 }
 
 /** Whether processes of this user can listen there together. */
@@ -70,15 +75,23 @@ export function heldAddresses(host: string, port: number): readonly HeldAddress[
   return names.filter((name) => isIP(name) !== 0).map((name) => [name, port] as const);
 }
 
-function tryPort(host: string, port: number, shared: boolean): Promise<number> {
+async function tryPort(host: string, port: number, shared: boolean): Promise<number> {
+  const server = await listening(host, port, shared);
+  const taken = (server.address() as { port: number }).port;
+  await closed(server);
+  return taken;
+}
+
+function listening(host: string, port: number, shared: boolean): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy());
     server.once("error", reject);
-    server.listen({ host, port, reusePort: shared }, () => {
-      const taken = (server.address() as { port: number }).port;
-      server.close(() => resolve(taken));
-    });
+    server.listen({ host, port, reusePort: shared }, () => resolve(server));
   });
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
 }
 
 /** Whether anybody takes connections there, or may. */

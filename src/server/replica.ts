@@ -157,10 +157,15 @@ export class Replica {
     const isShared = config.gateways > 0;
     if (isShared) await portFree();
     const listening = isShared
-      ? await this.#gateway.listen(config.host, await sharedPort(config.host, config.port), true)
+      ? await this.#listenShared(config)
       : await listenAlone(this.#gateway, config.host, config.port);
     taken(listening.port);
     return listening;
+  }
+
+  async #listenShared({ host, port: wanted }: Config): Promise<{ readonly port: number }> {
+    const { port, letGo } = await sharedPort(host, wanted);
+    return this.#gateway.listen(host, port, true).finally(letGo);
   }
 
   /** Questions are answered here from now on, also those of others' gateways. */

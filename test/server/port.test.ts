@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { claimPort, heldAddresses, listenAlone } from "../../src/server/port.ts";
+import { claimPort, heldAddresses, listenAlone, sharedPort } from "../../src/server/port.ts";
 import { freePort } from "../free-port.ts";
 
 const HOST = "127.0.0.1";
@@ -52,6 +52,20 @@ test("a port that this user's launcher holds is free for this user's platform, a
   await assert.rejects(listener(t).listen(HOST, port), { code: "EADDRINUSE" });
   assert.deepEqual(await listenAlone(listener(t), HOST, port), { port });
   await assert.rejects(claimPort(HOST, port), { code: "PORT_IN_USE" });
+});
+
+test("a port that was free is kept for those who will share it, and one that was asked for is open to callers", async (t) => {
+  const { port, letGo } = await sharedPort(HOST, 0);
+  await assert.rejects(listener(t).listen(HOST, port), { code: "EADDRINUSE" });
+  await listener(t).listen(HOST, port, true);
+  letGo();
+  const wanted = await freePort();
+  const shared = await sharedPort(HOST, wanted);
+  t.after(shared.letGo);
+  assert.equal(shared.port, wanted);
+  // Nobody takes a call there who has no answer.
+  const [error] = (await once(connect(wanted, HOST), "error")) as [NodeJS.ErrnoException];
+  assert.equal(error.code, "ECONNREFUSED");
 });
 
 test("of two platforms that start at once on one port at most one has it", async (t) => {
