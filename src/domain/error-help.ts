@@ -65,7 +65,8 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
     remedy: "Wait until results have outlived their retention; pass links to large data; raise the limit.",
   },
   RATE_LIMITED: {
-    cause: "The calls of this window are used up, or too many large bodies arrive at once.",
+    cause:
+      "The calls of this window are used up, too many large bodies arrive at once, or too many large answers are on their way to slow callers.",
     remedy: "Wait for the seconds in `Retry-After`.",
   },
   HEADERS_TOO_LARGE: {

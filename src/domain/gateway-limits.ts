@@ -28,6 +28,13 @@ export const REFUSED_BODY_DRAIN_MAX_MS = 5_000;
 export const CONNECTION_END_MAX_MS = 5_000;
 export const REFUSED_BODY_DRAIN_MAX_BYTES = 32 * MB;
 export const BODIES_IN_FLIGHT_MAX_BYTES = 256 * MB;
+/** Answers above 64 KiB whose callers have not taken them yet, in one process that takes calls. */
+export const ANSWERS_HELD_MAX_BYTES = 256 * MB;
+/** A further one waits so long for room, and is then refused. */
+export const ANSWER_ROOM_MAX_MS = 30_000;
+/** While another waits, a caller has so long to take an answer, and a millisecond more for so many bytes; it is then cut off. */
+export const ANSWER_TAKEN_MAX_MS = 5_000;
+export const ANSWER_TAKEN_BYTES_PER_MS = 1_000;
 export const CALLER_PROBE_MS = 250;
 export const CLOSE_SWEEP_MS = 25;
 export const CLOSE_LAST_ANSWERS_MS = 500;
@@ -51,8 +58,10 @@ export const GATEWAY_PING_MS = 2_000;
 export const GATEWAY_END_MAX_MS = 2_000;
 /** What one has asked for and is not answered yet. */
 export const GATEWAY_ASKS_MAX = 100_000;
-/** Answers that one has not read; beyond that its link is cut. */
-export const GATEWAY_UNSENT_MAX_BYTES = 256 * MB;
+/** Answers that one has not read; beyond that its link is cut. More than the large answers that one asks for. */
+export const GATEWAY_UNSENT_MAX_BYTES = 512 * MB;
+/** A larger output of a job that one waits for does not come with its end, but when there is room for it. */
+export const GATEWAY_OUTPUT_MAX_BYTES = MB;
 /** On the link, of one body: what may be sent ahead of its reader. */
 export const GATEWAY_WINDOW_BYTES = 256 * 1024;
 /** An end that sends so much beyond that is cut off. */

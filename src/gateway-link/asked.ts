@@ -86,6 +86,12 @@ interface Id {
   readonly id: string;
 }
 
+interface Wait {
+  readonly timeoutMs: number;
+  /** A larger output is left out: whoever waits asks for it when there is room. Gateways of the release before take any. */
+  readonly outputMaxBytes?: number;
+}
+
 const DONE: Answer = { value: {} };
 
 export const ASKED: Readonly<Record<string, Asked>> = {
@@ -98,18 +104,22 @@ export const ASKED: Readonly<Record<string, Asked>> = {
   },
   call: {
     waits: true,
-    async answer({ job, timeoutMs }: { job: NewJobValue; timeoutMs: number }, input, deps, asker) {
+    async answer({ job, timeoutMs, outputMaxBytes }: { job: NewJobValue } & Wait, input, deps, asker) {
       const { id, created, job: ended } = await deps.jobs.enqueue({ ...job, input });
-      const { value, parts } = answerOf(ended ?? (await deps.jobs.wait(id, timeoutMs, asker.signal)), deps);
+      const found = ended ?? (await deps.jobs.wait(id, timeoutMs, asker.signal));
+      const { value, parts } = answerOf(found, deps, outputMaxBytes);
       return { value: { ...value, created }, parts };
     },
   },
   wait: {
     waits: true,
-    answer: async ({ id, timeoutMs }: Id & { timeoutMs: number }, _body, deps, { signal }) =>
-      answerOf(await deps.jobs.wait(id, timeoutMs, signal), deps),
+    answer: async ({ id, timeoutMs, outputMaxBytes }: Id & Wait, _body, deps, { signal }) =>
+      answerOf(await deps.jobs.wait(id, timeoutMs, signal), deps, outputMaxBytes),
   },
-  find: { answer: async ({ id }: Id, _body, deps) => answerOf(await deps.jobs.find(id), deps) },
+  find: {
+    answer: async ({ id, outputMaxBytes }: Id & { outputMaxBytes?: number }, _body, deps) =>
+      answerOf(await deps.jobs.find(id, outputMaxBytes), deps),
+  },
   findExpired: { answer: async ({ id }: Id, _body, deps) => answerOf(await deps.jobs.findExpired(id), deps) },
   cancel: { answer: async ({ id }: Id, _body, deps) => answerOf(await deps.jobs.cancel(id), deps) },
   retry: { answer: async ({ id }: Id, _body, { jobs }) => ({ value: { retried: await jobs.retry(id) } }) },
@@ -243,11 +253,17 @@ export const TOLD: Readonly<Record<string, Told>> = {
   look: (_given, { looks }) => looks?.(),
 };
 
-function answerOf(job: Job | undefined, { forwarder }: AskedOf): Answer {
+function answerOf(job: Job | undefined, { forwarder }: AskedOf, outputMaxBytes = Number.POSITIVE_INFINITY): Answer {
   if (job === undefined) return DONE;
   const boot = forwarder.bootOf?.(job.workerId);
-  // Only that of a worker that was started for it is of use.
-  const { value, parts } = jobValue(job, boot !== undefined && boot.startedAt >= job.createdAt ? boot : undefined);
+  const outputBytes = job.output?.byteLength ?? 0;
+  const isLeftOut = outputBytes > outputMaxBytes;
+  const { value, parts } = jobValue(
+    isLeftOut ? { ...job, leftOutBytes: outputBytes } : job,
+    // Only that of a worker that was started for it is of use.
+    boot !== undefined && boot.startedAt >= job.createdAt ? boot : undefined,
+    !isLeftOut,
+  );
   return { value: { job: value }, parts };
 }
 

@@ -1,5 +1,5 @@
 /** The owner's jobs, as its gateways see them. */
-import { GATEWAY_BOOTS_MAX } from "../domain/limits.ts";
+import { GATEWAY_BOOTS_MAX, GATEWAY_OUTPUT_MAX_BYTES } from "../domain/limits.ts";
 import type { WorkerBoot } from "../domain/worker.ts";
 import type { CallerJobs, Job, NewJob } from "../queue/queue.ts";
 import { type JobValue, jobOf, jobParts } from "./job-values.ts";
@@ -9,6 +9,9 @@ import { cutParts } from "./protocol.ts";
 interface MaybeJob {
   readonly job?: JobValue;
 }
+
+/** With a question that waits: whoever asks looks for larger outputs when there is room for them. */
+const SMALL = { outputMaxBytes: GATEWAY_OUTPUT_MAX_BYTES };
 
 export class OwnerJobs implements CallerJobs {
   readonly #link: OwnerLink;
@@ -28,16 +31,21 @@ export class OwnerJobs implements CallerJobs {
   }
 
   async call({ input, isInputOwn: _, ...job }: NewJob, timeoutMs: number, signal: AbortSignal) {
-    const answered = await this.#link.ask<MaybeJob & { created: boolean }>("call", { job, timeoutMs }, [input], signal);
+    const answered = await this.#link.ask<MaybeJob & { created: boolean }>(
+      "call",
+      { job, timeoutMs, ...SMALL },
+      [input],
+      signal,
+    );
     return { created: answered.value.created, job: this.#job(answered) };
   }
 
   async wait(id: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined> {
-    return this.#job(await this.#link.ask("wait", { id, timeoutMs }, undefined, signal));
+    return this.#job(await this.#link.ask("wait", { id, timeoutMs, ...SMALL }, undefined, signal));
   }
 
-  async find(id: string): Promise<Job | undefined> {
-    return this.#job(await this.#link.ask("find", { id }));
+  async find(id: string, outputMaxBytes?: number): Promise<Job | undefined> {
+    return this.#job(await this.#link.ask("find", { id, outputMaxBytes }));
   }
 
   async findExpired(id: string): Promise<Job | undefined> {

@@ -63,8 +63,8 @@ export class RoutedJobs implements CallerJobs {
     }
   }
 
-  find(id: string) {
-    return this.#read(({ queue }) => queue.find(id));
+  find(id: string, outputMaxBytes?: number) {
+    return this.#read(({ queue }) => queue.find(id, outputMaxBytes));
   }
 
   findExpired(id: string) {
@@ -79,7 +79,7 @@ export class RoutedJobs implements CallerJobs {
     return this.#askOf(id, async ({ queue }, again) => {
       if (await queue.retry(id)) return true;
       // Who lost the answer may have done it.
-      const job = again ? await queue.find(id) : undefined;
+      const job = again ? await queue.find(id, 0) : undefined;
       return job !== undefined && !isFinal(job.state);
     });
   }
@@ -120,7 +120,7 @@ export class RoutedJobs implements CallerJobs {
     work: (backing: Backing, again: boolean) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<T> {
-    const endpointId = this.#route.shared && (await this.find(id))?.endpointId;
+    const endpointId = this.#route.shared && (await this.find(id, 0))?.endpointId;
     return this.#ask(work, { signal, endpointId });
   }
 

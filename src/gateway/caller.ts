@@ -5,8 +5,10 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { SvcError } from "../domain/errors.ts";
 import { CALLER_PROBE_MS } from "../domain/limits.ts";
 import { Departure } from "../domain/request.ts";
+import { CallerGone } from "./body.ts";
 
 export class CallerWatch {
   readonly #open = new Set<Departure>();
@@ -65,4 +67,9 @@ export class CallerWatch {
   endAll(): void {
     for (const departure of this.#open) departure.gone();
   }
+}
+
+/** Why nobody waits any more. */
+export function leftBehind({ closing }: { readonly closing: boolean }): Error {
+  return closing ? new SvcError("SHUTTING_DOWN", "The platform is shutting down.") : new CallerGone();
 }

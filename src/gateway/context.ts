@@ -18,6 +18,7 @@ import type { CalledEndpoint } from "../store/store.ts";
 import type { BodyBudget } from "./body.ts";
 import type { CallerWatch } from "./caller.ts";
 import type { JobOwners } from "./job-owner.ts";
+import type { LargeAnswers } from "./large-answers.ts";
 import type { EndpointName } from "./named-endpoint.ts";
 import type { OpenCall, OpenCalls, Signing } from "./open-calls.ts";
 import type { OpenPeerCalls } from "./peer-calls.ts";
@@ -83,6 +84,8 @@ export interface GatewaySettings {
   readonly trustedProxies?: readonly string[];
   readonly retention?: Retention;
   readonly arrival?: Arrival;
+  /** Answers above 64 KiB that are on their way together; ANSWERS_HELD_MAX_BYTES by default. */
+  readonly answersMaxBytes?: number;
   /** Further ones are closed at once, and those that nothing came on make room. Default: any number. */
   readonly connectionsMax?: number;
 }
@@ -118,6 +121,7 @@ export interface GatewayContext extends GatewayDeps {
   readonly open: OpenCalls;
   readonly addresses: ClientAddress;
   readonly bodies: BodyBudget;
+  readonly answers: LargeAnswers;
   /** Callers that only look (long polls): answered as soon as the platform shuts down. */
   readonly lookers: CallerWatch;
   /** Callers whose work runs: answered when the grace is over at the latest. */

@@ -24,9 +24,9 @@ export const LOOK: readonly KeyScope[] = ["read"];
 
 export const GET_OR_POST = ["GET", "POST"] as const;
 
-/** The job of the URL. Throws JOB_NOT_FOUND, also when it belongs to another endpoint. */
+/** The job of the URL, without a large output. Throws JOB_NOT_FOUND, also when it belongs to another endpoint. */
 export async function jobOf(call: Call, gateway: GatewayContext): Promise<Job> {
-  const job = await gateway.queue.find(call.jobId);
+  const job = await gateway.queue.find(call.jobId, 0);
   if (job === undefined) refuseExpired(await gateway.queue.findExpired(call.jobId), call);
   return ownJob(job, call);
 }

@@ -16,6 +16,7 @@ import type { Job } from "../queue/queue.ts";
 import type { Call, GatewayContext, Retention } from "./context.ts";
 import { checkedJobJson, jobJson, jobParts, withCreatedAt, withExpired, withInput } from "./job-json.ts";
 import { CALL, FOLLOW, GET_OR_POST, type JobRoute, jobOf, LOOK, ownJob } from "./job-route.ts";
+import { asFits, inRoom, whole } from "./large-answers.ts";
 import { openai } from "./openai.ts";
 import { flag, wholeNumber } from "./query.ts";
 import { sendJson, sendJsonParts, sendObject } from "./respond.ts";
@@ -34,7 +35,7 @@ const run: JobRoute = {
     const jobId = runJobId(gateway.owners.mark(gateway.newId(), call));
     const { runMs: retentionMs } = gateway.retention;
     const { id, created } = await submit(call, gateway, { jobId, maxBytes: RUN_BODY_MAX_BYTES, retentionMs });
-    const status = created ? "IN_QUEUE" : ((await gateway.queue.find(id))?.state ?? "IN_QUEUE");
+    const status = created ? "IN_QUEUE" : ((await gateway.queue.find(id, 0))?.state ?? "IN_QUEUE");
     sendObject(call.res, { id, status });
   },
 };
@@ -47,18 +48,24 @@ const runsync: JobRoute = {
   rate: "runsync",
   namesJob: false,
   async handle(call, gateway) {
-    const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS);
-    const waitMs = wait ?? WAIT_DEFAULT_MS;
-    const { id, waited } = await submit(call, gateway, {
-      jobId: runsyncJobId(gateway.owners.mark(gateway.newId(), call)),
-      maxBytes: RUNSYNC_BODY_MAX_BYTES,
-      retentionMs: wait === undefined ? gateway.retention.runsyncMs : gateway.retention.runsyncWaitMs,
-      waitMs,
-    });
-    const found = waited ?? { job: await gateway.queue.wait(id, waitMs, gateway.callers.watch(call.req, call.res)) };
-    sendFinal(call, gateway, ownJob(found.job, { ...call, jobId: id }));
+    sendFinal(call, gateway, await whole(gateway, call.res, await waitedFor(call, gateway)));
   },
 };
+
+/** Submits it and waits. Nothing else keeps an output that there is no room for. */
+async function waitedFor(call: Call, gateway: GatewayContext): Promise<Job> {
+  const { req, res } = call;
+  const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS);
+  const waitMs = wait ?? WAIT_DEFAULT_MS;
+  const { id, waited } = await submit(call, gateway, {
+    jobId: runsyncJobId(gateway.owners.mark(gateway.newId(), call)),
+    maxBytes: RUNSYNC_BODY_MAX_BYTES,
+    retentionMs: wait === undefined ? gateway.retention.runsyncMs : gateway.retention.runsyncWaitMs,
+    waitMs,
+  });
+  const found = waited ?? { job: await gateway.queue.wait(id, waitMs, gateway.callers.watch(req, res)) };
+  return asFits(gateway, res, ownJob(found.job, { ...call, jobId: id }));
+}
 
 /** With what it took: the wait, the start of its worker, the run. */
 function sendFinal({ res }: Call, { now, forwarder }: GatewayContext, job: Job): void {
@@ -80,11 +87,14 @@ const status: JobRoute = {
   rate: "status",
   namesJob: true,
   async handle(call, gateway) {
-    const job = await jobOf(call, gateway);
-    if (!flag(call.query, "input")) return sendJob(call.res, job, gateway.now());
-    const input = await gateway.queue.input(job.id);
-    const timed = withCreatedAt(jobJson(job, gateway.now()), job);
-    sendJson(call.res, input === undefined ? timed : withInput(timed, input));
+    const { res } = call;
+    const job = asFits(gateway, res, await jobOf(call, gateway));
+    if (!flag(call.query, "input")) return sendJob(res, await whole(gateway, res, job), gateway.now());
+    const input =
+      (await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES)) ??
+      (await gateway.answers.room(res, RUNSYNC_BODY_MAX_BYTES, () => gateway.queue.input(job.id)));
+    const timed = withCreatedAt(jobJson(await whole(gateway, res, job), gateway.now()), job);
+    sendJson(res, input === undefined ? timed : withInput(timed, input));
   },
 };
 
@@ -96,15 +106,20 @@ const statusSync: JobRoute = {
   rate: "status",
   namesJob: true,
   async handle(call, gateway) {
-    const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS) ?? WAIT_DEFAULT_MS;
-    let job = await jobOf(call, gateway);
-    if (!isFinal(job.state)) {
-      const signal = gateway.lookers.watch(call.req, call.res);
-      job = ownJob(await gateway.queue.wait(call.jobId, wait, signal), call);
-    }
-    sendFinal(call, gateway, job);
+    sendFinal(call, gateway, await whole(gateway, call.res, await looked(call, gateway)));
   },
 };
+
+/** The same of a job that is there. */
+async function looked(call: Call, gateway: GatewayContext): Promise<Job> {
+  const { req, res, jobId } = call;
+  const wait = wholeNumber(call.query, "wait", WAIT_MIN_MS, WAIT_MAX_MS) ?? WAIT_DEFAULT_MS;
+  let job = await jobOf(call, gateway);
+  if (!isFinal(job.state)) {
+    job = ownJob(await gateway.queue.wait(jobId, wait, gateway.lookers.watch(req, res)), call);
+  }
+  return asFits(gateway, res, job);
+}
 
 /** Ends a job that is not final; reaches a running one. A final job is answered as it is. */
 const cancel: JobRoute = {
@@ -187,35 +202,40 @@ const requests: JobRoute = {
   rate: "requests",
   namesJob: false,
   async handle(call, gateway) {
-    const limit = wholeNumber(call.query, "limit", 1, REQUESTS_PAGE_SIZE) ?? REQUESTS_PAGE_SIZE;
-    const parameters = new URLSearchParams(call.query);
-    const before = parameters.get("before") ?? undefined;
-    const jobs = await gateway.queue.list(call.endpoint.id, {
-      state: stateOf(parameters.get("status")),
-      limit,
-      before,
-      idStart: idStartOf(parameters.get("id")),
-      expired: flag(call.query, "expired"),
-    });
-    const now = gateway.now();
-    const parts: Buffer[] = [];
-    for (const [index, job] of jobs.entries()) {
-      const bare = checkedJobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
-      const object = withCreatedAt(bare, job);
-      parts.push(Buffer.from(index === 0 ? "" : ","));
-      if (job.expired) {
-        parts.push(withExpired(object));
-        continue;
-      }
-      const input = await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES);
-      parts.push(input === undefined ? object : withInput(object, input));
-    }
-    const last = jobs.at(-1);
-    const next = jobs.length === limit && last !== undefined ? `,"next":${JSON.stringify(last.id)}` : "";
-    const end = `]${next},"keptMs":${JSON.stringify(kept(gateway.retention))}}`;
-    sendJson(call.res, Buffer.concat([Buffer.from('{"requests":['), ...parts, Buffer.from(end)]));
+    const read = () => requestsPage(call, gateway);
+    sendJson(call.res, await inRoom(gateway, call.res, read, ({ length }) => length));
   },
 };
+
+async function requestsPage(call: Call, gateway: GatewayContext): Promise<Buffer> {
+  const limit = wholeNumber(call.query, "limit", 1, REQUESTS_PAGE_SIZE) ?? REQUESTS_PAGE_SIZE;
+  const parameters = new URLSearchParams(call.query);
+  const before = parameters.get("before") ?? undefined;
+  const jobs = await gateway.queue.list(call.endpoint.id, {
+    state: stateOf(parameters.get("status")),
+    limit,
+    before,
+    idStart: idStartOf(parameters.get("id")),
+    expired: flag(call.query, "expired"),
+  });
+  const now = gateway.now();
+  const parts: Buffer[] = [];
+  for (const [index, job] of jobs.entries()) {
+    const bare = checkedJobJson(job, now, (job.output?.length ?? 0) <= INLINE_BODY_MAX_BYTES);
+    const object = withCreatedAt(bare, job);
+    parts.push(Buffer.from(index === 0 ? "" : ","));
+    if (job.expired) {
+      parts.push(withExpired(object));
+      continue;
+    }
+    const input = await gateway.queue.input(job.id, INLINE_BODY_MAX_BYTES);
+    parts.push(input === undefined ? object : withInput(object, input));
+  }
+  const last = jobs.at(-1);
+  const next = jobs.length === limit && last !== undefined ? `,"next":${JSON.stringify(last.id)}` : "";
+  const end = `]${next},"keptMs":${JSON.stringify(kept(gateway.retention))}}`;
+  return Buffer.concat([Buffer.from('{"requests":['), ...parts, Buffer.from(end)]);
+}
 
 function kept({ runMs, runsyncMs, runsyncWaitMs, failedMs }: Retention): object {
   return { run: runMs, runsync: runsyncMs, runsyncWait: runsyncWaitMs, failed: failedMs, record: EXPIRED_KEPT_MS };

@@ -3,7 +3,6 @@ import type { ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import { failureLine, type JobFailure } from "../domain/job.ts";
 import type { Job, JobProgress } from "../queue/queue.ts";
-import { CallerGone } from "./body.ts";
 import { endWith } from "./respond.ts";
 
 /** An error in the words of the function: `{"error": {"message": …}}`, or flat with `"object": "error"`. */
@@ -86,11 +85,6 @@ export async function outputOf(
   // Workers of an image's own may keep no list of what they have yielded.
   const taken = await queue.takeChunks(id, 0);
   return { values: (taken?.chunks ?? []).map((chunk) => parsed(Buffer.from(chunk).toString())) };
-}
-
-/** Why nobody waits any more. */
-export function leftBehind({ closing }: { readonly closing: boolean }): Error {
-  return closing ? new SvcError("SHUTTING_DOWN", "The platform is shutting down.") : new CallerGone();
 }
 
 export function deleted(id: string): SvcError {

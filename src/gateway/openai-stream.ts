@@ -7,9 +7,11 @@ import { openAiErrorBody, SvcError } from "../domain/errors.ts";
 import { isFinal } from "../domain/job.ts";
 import { STREAM_HEAD_HOLD_MAX_MS, STREAM_HOLD_MAX_MS } from "../domain/limits.ts";
 import { CallerGone } from "./body.ts";
+import { leftBehind } from "./caller.ts";
 import type { GatewayContext } from "./context.ts";
 import { EventText } from "./event-text.ts";
-import { deleted, failureOf, leftBehind, outputOf, ownError, ownFailureOf, sendOwn } from "./openai-answer.ts";
+import { chunkBytes, whole } from "./large-answers.ts";
+import { deleted, failureOf, outputOf, ownError, ownFailureOf, sendOwn } from "./openai-answer.ts";
 import { drained, STREAM_HEAD, write } from "./respond.ts";
 
 export async function relayEvents(
@@ -63,7 +65,7 @@ interface Chunk {
 
 /** Writes the chunks that come while nothing else is to be said, each in the turn in which it comes. */
 class Follower {
-  readonly #res: ServerResponse;
+  readonly res: ServerResponse;
   readonly #events: EventText;
   /** Chunks since the last look. */
   count = 0;
@@ -71,7 +73,7 @@ class Follower {
   fault: unknown;
 
   constructor(res: ServerResponse, events: EventText) {
-    this.#res = res;
+    this.res = res;
     this.#events = events;
   }
 
@@ -80,7 +82,7 @@ class Follower {
     try {
       const { value, json } = chunkOf(bytes);
       const text = this.#events.of(value, json);
-      return text === "" || (!this.#res.destroyed && this.#res.write(text));
+      return text === "" || (!this.res.destroyed && this.res.write(text));
     } catch (fault) {
       this.fault = fault;
       return false;
@@ -88,7 +90,7 @@ class Follower {
   };
 
   drained(): Promise<void> | undefined {
-    return drained(this.#res);
+    return drained(this.res);
   }
 }
 
@@ -99,7 +101,7 @@ async function* chunksOf(
   signal: AbortSignal,
   follower: Follower,
 ): AsyncGenerator<readonly Chunk[]> {
-  const { queue } = gateway;
+  const { queue, answers } = gateway;
   /** Of what the caller has; another run would say everything again. */
   let run: number | undefined;
   let holdMs = STREAM_HOLD_MAX_MS;
@@ -112,7 +114,9 @@ async function* chunksOf(
     }
     if (taken.chunks.length > 0) run = taken.run;
     const isSilent = taken.chunks.length + follower.count === 0;
+    const letGo = answers.add(follower.res, chunkBytes(taken.chunks));
     if (taken.chunks.length > 0 || (isSilent && !isFinal(taken.state))) yield taken.chunks.map(chunkOf);
+    letGo();
     if (!isFinal(taken.state)) {
       follower.count = 0;
       const hasFollowed =
@@ -123,12 +127,13 @@ async function* chunksOf(
       holdMs = hasFollowed ? 0 : STREAM_HOLD_MAX_MS;
       continue;
     }
-    const job = await queue.find(id);
+    const job = await queue.find(id, 0);
     if (job === undefined) throw deleted(id);
     const own = ownFailureOf(job);
     if (job.state !== "COMPLETED" && own === undefined) throw failureOf(job);
     if (own !== undefined) yield [{ value: own.body }];
-    else if (run === undefined) yield* streamedOutput((await outputOf(queue, job)).values);
+    else if (run === undefined)
+      yield* streamedOutput((await outputOf(queue, await whole(gateway, follower.res, job))).values);
     return;
   }
 }

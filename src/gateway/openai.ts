@@ -10,10 +10,12 @@ import { isFinal, runsyncJobId } from "../domain/job.ts";
 import { RUNSYNC_BODY_MAX_BYTES, WAIT_MAX_MS } from "../domain/limits.ts";
 import { hasBody } from "../lib/request-body.ts";
 import type { Job } from "../queue/queue.ts";
+import { leftBehind } from "./caller.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { parseOpenAiRequest } from "./job-request.ts";
 import { CALL, GET_OR_POST, type JobRoute } from "./job-route.ts";
-import { deleted, failureOf, leftBehind, ownFailureOf, sendOwn, wholeAnswer } from "./openai-answer.ts";
+import { asFits, whole } from "./large-answers.ts";
+import { deleted, failureOf, ownFailureOf, sendOwn, wholeAnswer } from "./openai-answer.ts";
 import { relayEvents } from "./openai-stream.ts";
 import { MethodNotAllowed, sendJson } from "./respond.ts";
 import { jobTiming, serverTiming } from "./server-timing.ts";
@@ -56,7 +58,7 @@ export const openai: JobRoute = {
     try {
       res.setHeader("X-Request-Id", id);
       if (streams) await relayEvents(res, gateway, id, signal);
-      else await answerWhole(call, gateway, await finalJob(gateway, id, signal));
+      else await answerWhole(call, gateway, await whole(gateway, res, await finalJob(call, gateway, id, signal)));
     } finally {
       // Of a job that is final already this changes nothing.
       await gateway.queue.cancel(id).catch((error) => gateway.log.error("a job was not cancelled", { job: id, error }));
@@ -65,10 +67,10 @@ export const openai: JobRoute = {
 };
 
 /** Throws CallerGone, SHUTTING_DOWN, and JOB_NOT_FOUND when it was deleted meanwhile. */
-async function finalJob(gateway: GatewayContext, id: string, signal: AbortSignal): Promise<Job> {
+async function finalJob({ res }: Call, gateway: GatewayContext, id: string, signal: AbortSignal): Promise<Job> {
   for (;;) {
     const job = await gateway.queue.wait(id, WAIT_MAX_MS, signal);
-    if (job !== undefined && isFinal(job.state)) return job;
+    if (job !== undefined && isFinal(job.state)) return asFits(gateway, res, job);
     if (signal.aborted) throw leftBehind(gateway);
     if (job === undefined) throw deleted(id);
   }

@@ -6,6 +6,7 @@ import { cannotListen } from "../domain/cannot-listen.ts";
 import { admitPage } from "../domain/console-session.ts";
 import { SvcError } from "../domain/errors.ts";
 import {
+  ANSWERS_HELD_MAX_BYTES,
   ARRIVAL_CHECK_MS,
   BODIES_IN_FLIGHT_MAX_BYTES,
   CLOSE_LAST_ANSWERS_MS,
@@ -23,6 +24,7 @@ import { BodyBudget } from "./body.ts";
 import { CallerWatch } from "./caller.ts";
 import { type Arrival, type GatewayContext, type GatewayDeps, RETENTION_DEFAULT } from "./context.ts";
 import { JobOwners } from "./job-owner.ts";
+import { LargeAnswers } from "./large-answers.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { PeerCalls } from "./peer-calls.ts";
 import { answer } from "./pipeline.ts";
@@ -66,6 +68,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   const { settings, monotonic = () => performance.now() } = deps;
   const publicRate = deps.publicRate ?? new PublicRate(settings.publicCallsMax ?? 0, monotonic);
   const addresses = new ClientAddress(settings.trustedProxies ?? []);
+  const callers = new CallerWatch();
   const context: GatewayContext = {
     ...deps,
     retention: settings.retention ?? RETENTION_DEFAULT,
@@ -74,8 +77,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
     open: new OpenCalls({ ...deps, publicRate, addresses }),
     addresses,
     bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
+    answers: new LargeAnswers(settings.answersMaxBytes ?? ANSWERS_HELD_MAX_BYTES, monotonic, callers),
     lookers: new CallerWatch(),
-    callers: new CallerWatch(),
+    callers,
     peers: deps.peers ?? new PeerCalls(),
     owners: new JobOwners(deps.ownerKeys ?? [randomBytes(OWNER_KEY_BYTES)]),
     closing: false,

@@ -6,6 +6,7 @@ import { isFinal, type JobState } from "../domain/job.ts";
 import { STREAM_HOLD_MAX_MS, WAIT_MAX_MS } from "../domain/limits.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { FOLLOW, GET_OR_POST, type JobRoute, jobOf, ownJob } from "./job-route.ts";
+import { chunkBytes, inRoom } from "./large-answers.ts";
 import { wholeNumber } from "./query.ts";
 import { drained, STREAM_HEAD, sendJson, write } from "./respond.ts";
 
@@ -21,9 +22,17 @@ export const stream: JobRoute = {
     const signal = gateway.lookers.watch(call.req, call.res);
     if (call.req.headers.accept?.includes("text/event-stream")) return sendEvents(call, gateway, signal);
     const after = afterOf(call);
-    const taken = await chunksOf(call, gateway, after, Math.min(wait, STREAM_HOLD_MAX_MS), signal);
-    if (taken === undefined) ownJob(undefined, call);
-    else sendJson(call.res, streamJson(taken, after));
+    const read = () => chunksOf(call, gateway, after, Math.min(wait, STREAM_HOLD_MAX_MS), signal);
+    // Those that are handed out once cannot be let go.
+    const taken = await (after === undefined
+      ? read()
+      : inRoom(gateway, call.res, read, (taken) => chunkBytes(taken?.chunks ?? [])));
+    if (taken === undefined) {
+      ownJob(undefined, call);
+      return;
+    }
+    if (after === undefined) gateway.answers.add(call.res, chunkBytes(taken.chunks));
+    sendJson(call.res, streamJson(taken, after));
   },
 };
 
@@ -79,11 +88,13 @@ async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSign
   while (!signal.aborted) {
     const taken = await chunksOf(call, gateway, after, holdMs, signal);
     if (taken === undefined) break; // deleted meanwhile
+    const letGo = gateway.answers.add(res, chunkBytes(taken.chunks));
     for (const [i, chunk] of taken.chunks.entries()) {
       const number = taken.numbers?.[i];
       await write(res, eventOf(chunk, number));
       after = number ?? after;
     }
+    letGo();
     if (isFinal(taken.state)) {
       await write(res, `event: status\ndata: {"status":"${taken.state}"}\n\n`);
       break;

@@ -51,6 +51,8 @@ export interface Job {
   readonly output: Uint8Array | null;
   /** Nobody else has these bytes: their memory may be given back once they were sent. */
   readonly isOutputOwn?: boolean;
+  /** Of an output that was left out, as it is larger than was asked for. */
+  readonly leftOutBytes?: number;
   /** Text, or the JSON of a JobFailure; "" when there is none. */
   readonly error: string;
   /** "" before the first claim. */
@@ -189,7 +191,8 @@ export interface FoundJobs {
 
 /** The side that looks, waits, and reports what a worker said meanwhile. */
 export interface JobReader {
-  find(jobId: string): Promise<Job | undefined>;
+  /** Without an output that lies outside its row and is larger than `outputMaxBytes`. */
+  find(jobId: string, outputMaxBytes?: number): Promise<Job | undefined>;
   /** A final job whose row is gone, as long as it is known at all. */
   findExpired(jobId: string): Promise<Job | undefined>;
   /** JSON text of the job's input; undefined when there is no such job, or it is larger than `maxBytes`. */

@@ -195,7 +195,7 @@ async function labelsOf(store: Store, endpoint: Endpoint | undefined) {
 
 function failureOfJob({ id, endpointId, finishedAt: at }: FinishedJob, queue: Pick<JobReader, "find">): Failure {
   const kind = async () => {
-    const job = await queue.find(id);
+    const job = await queue.find(id, 0);
     return job === undefined || job.error === "" ? undefined : errorKind(endpointId, job.error);
   };
   return { endpointId, at, jobId: id, kind };

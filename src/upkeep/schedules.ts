@@ -110,7 +110,7 @@ export class Schedules {
   async #isRunning({ id }: Endpoint): Promise<boolean> {
     const { queue } = this.#deps;
     const last = (await queue.scheduleOf(id))?.jobId ?? "";
-    const job = last === "" ? undefined : await queue.find(last);
+    const job = last === "" ? undefined : await queue.find(last, 0);
     return job !== undefined && !isFinal(job.state);
   }
 

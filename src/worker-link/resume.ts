@@ -53,7 +53,7 @@ async function take(
   claims: ReadonlyMap<string, Claim>,
 ): Promise<void> {
   for (const { channel, job: jobId, fence, heldMs = 0 } of held) {
-    const job = claims.get(jobId)?.fence === fence ? await queue.find(jobId) : undefined;
+    const job = claims.get(jobId)?.fence === fence ? await queue.find(jobId, 0) : undefined;
     const work = new JobWork(session, queue, channel, { jobId, fence }, job?.executionTimeoutMs ?? 0);
     // Those behind its slots have not begun.
     const runs = session.works.size < session.endpoint.maxConcurrency;

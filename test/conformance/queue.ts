@@ -364,6 +364,28 @@ function results(queue: Queue, clock: Clock, claimOne: ClaimOne, enqueued: Enque
     assert.ok(failed?.error === error);
   });
 
+  test("a large output is left out, with its size, for who asks for none: a short one comes all the same", async () => {
+    const e = unique("endpoint");
+    const [long, short] = [await enqueued(e), await enqueued(e)];
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: large("x") });
+    await queue().finish(await claimOne(e), { state: "COMPLETED", output: OUTPUT });
+    const bytes = large("x").byteLength;
+    for (const [most, leftOutBytes] of [
+      [0, bytes],
+      [bytes - 1, bytes],
+      [bytes, undefined],
+      [undefined, undefined],
+    ]) {
+      const { output, ...job } = (await queue().find(long, most))!;
+      assert.deepEqual(
+        [output?.byteLength, job.leftOutBytes, job.state],
+        [leftOutBytes ? undefined : bytes, leftOutBytes, "COMPLETED"],
+      );
+    }
+    const job = (await queue().find(short, 0))!;
+    assert.deepEqual([text(job.output!), job.leftOutBytes], [text(OUTPUT), undefined]);
+  });
+
   test("only the first result of a claim counts", async () => {
     const e = unique("endpoint");
     const id = await enqueued(e);

@@ -5,9 +5,11 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
+import { GATEWAY_OUTPUT_MAX_BYTES } from "../../src/domain/limits.ts";
 import { dialPrivately } from "../../src/gateway/private-calls.ts";
 import { RATE_LIMITS_DEFAULT } from "../../src/gateway/rate-limits.ts";
 import { dialOwner, greetOwner } from "../../src/gateway-link/dial.ts";
+import type { JobValue } from "../../src/gateway-link/job-values.ts";
 import type { OwnerLink } from "../../src/gateway-link/owner-link.ts";
 import { LINK_FRAME, LINK_VERSIONS } from "../../src/gateway-link/protocol.ts";
 import { encodeFrame, type Frame, FrameReader, parseHead } from "../../src/lib/frames.ts";
@@ -294,6 +296,26 @@ test("Questions whose heads are large, and bodies of megabytes, come through as 
   assert.equal(failed.json.error.length, 200_000);
 });
 
+test("A large output does not come with the end of its job, but with a question of its own; gateways of the release before take it so", async (t) => {
+  const { platform, linked } = await started(t);
+  const output = Buffer.from(JSON.stringify("x".repeat(GATEWAY_OUTPUT_MAX_BYTES)));
+  platform.work(() => ({ state: "COMPLETED", output }));
+  const { id } = (await platform.post("/v2/jobs/run", { input: {} })).json;
+  type Ended = { readonly job: JobValue };
+  const asked = (given: object) => linked.link.ask<Ended>("wait", { id, timeoutMs: 60_000, ...given });
+  const before = await asked({});
+  assert.deepEqual([before.value.job.outputBytes, before.value.job.leftOutBytes], [output.length, undefined]);
+  assert.ok(output.equals(before.body));
+  const now = await asked({ outputMaxBytes: GATEWAY_OUTPUT_MAX_BYTES });
+  assert.deepEqual([now.value.job.outputBytes, now.value.job.leftOutBytes, now.body.length], [-1, output.length, 0]);
+  for (const path of [`status/${id}`, `status-sync/${id}`, "runsync"]) {
+    const { json } = await (path === "runsync"
+      ? platform.post(`/v2/jobs/${path}`, { input: {} })
+      : platform.get(`/v2/jobs/${path}`));
+    assert.ok(json.output.length === GATEWAY_OUTPUT_MAX_BYTES, path);
+  }
+});
+
 test("Calls are counted for all gateways together, to the last one", async (t) => {
   const { linked } = await started(t, {
     settings: { rateLimits: { ...RATE_LIMITS_DEFAULT, purge: 3 } },
@@ -319,7 +341,7 @@ test("A gateway that asks for more than it reads is cut off", async (t) => {
   socket.on("error", () => {});
   socket.pause();
   socket.write(Buffer.concat(hello(linked)));
-  for (let n = 1; n <= 20; n++) {
+  for (let n = 1; n <= 40; n++) {
     socket.write(Buffer.concat(encodeFrame(LINK_FRAME.ASK, n, { op: "find", id: json.id })));
   }
   await eventually(() => assert.deepEqual(linked.gone, ["it does not read what it asked for"]));

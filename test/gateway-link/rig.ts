@@ -63,6 +63,7 @@ export async function linkGateway(
     ownerKeys: keysIn(settings.ownerKeys),
     newId: deps.newId,
     now: deps.now,
+    monotonic: deps.monotonic,
     settings: { ...deps.settings },
     fallback: passOn.answer,
     log: deps.log,

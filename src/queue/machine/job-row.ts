@@ -86,6 +86,11 @@ export function bySeq(a: JobRow, b: JobRow): number {
   return b.seq - a.seq;
 }
 
+/** The bytes of an output that lies outside its row and is larger than `maxBytes`; undefined: it is none. */
+export function leftOut(output: Body | null, maxBytes: number): number | undefined {
+  return typeof output === "string" && sizeOf(output) > maxBytes ? sizeOf(output) : undefined;
+}
+
 /** Of a body that is at hand. */
 export function textOf(bytes: Uint8Array | null): string {
   return bytes === null ? "" : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");

@@ -1,7 +1,7 @@
 /** The side of the queue that looks and waits: rows as they are committed. Nothing here writes. */
 import { isFinal, JOB_STATES, runsyncIdStart } from "../../domain/job.ts";
 import { INLINE_BODY_MAX_BYTES } from "../../domain/limits.ts";
-import { bySeq, DELAYED, expiredJob, IN_PROGRESS, IN_QUEUE, jobOfRow, textOf } from "../machine/job-row.ts";
+import { bySeq, DELAYED, expiredJob, IN_PROGRESS, IN_QUEUE, jobOfRow, leftOut, textOf } from "../machine/job-row.ts";
 import type { Job, JobReader } from "../queue.ts";
 import type { PostgresCore } from "./core.ts";
 import type { EndpointNames } from "./endpoint-names.ts";
@@ -15,13 +15,17 @@ const FIND = [TABLES.open, TABLES.done]
 export function queueReads(core: PostgresCore, names: EndpointNames): Omit<JobReader, "search"> {
   const { db, live } = core;
 
-  async function find(jobId: string): Promise<Job | undefined> {
+  async function find(jobId: string, outputMaxBytes = Number.POSITIVE_INFINITY): Promise<Job | undefined> {
     const [row] = await db.read<ListedRow>(FIND, [jobId]);
     if (row === undefined) return undefined;
-    const output = row.output_ref === null ? row.output : ((await core.bodies.read(row.output_ref)) ?? null);
+    const without = leftOut(row.output_ref, outputMaxBytes);
+    const reference = without === undefined ? row.output_ref : null;
+    const output = reference === null ? row.output : ((await core.bodies.read(reference)) ?? null);
     const error = row.error_ref === null ? row.error : ((await core.bodies.read(row.error_ref)) ?? null);
     const endpointId = await names.idOf(row.endpoint);
-    return endpointId === undefined ? undefined : jobOfRow(row, endpointId, output, textOf(error));
+    if (endpointId === undefined) return undefined;
+    const job = jobOfRow(row, endpointId, output, textOf(error));
+    return without === undefined ? job : { ...job, leftOutBytes: without };
   }
 
   return {

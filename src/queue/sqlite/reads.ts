@@ -10,6 +10,7 @@ import {
   inRow,
   type JobRow,
   jobOfRow,
+  leftOut,
   stateOf,
   textOf,
 } from "../machine/job-row.ts";
@@ -21,13 +22,16 @@ type Result = { readonly output: Body | null; readonly error: Body | null };
 export function queueReads(core: QueueCore): Omit<JobReader, "search"> {
   const { sql, live } = core;
 
-  async function find(jobId: string): Promise<Job | undefined> {
+  async function find(jobId: string, outputMaxBytes = Infinity): Promise<Job | undefined> {
     const row = sql.job.get(jobId) as unknown as (JobRow & Result) | undefined;
     const endpointId = row && live.idOf(row.endpoint);
     if (row === undefined || endpointId === undefined) return undefined;
-    const output = typeof row.output === "string" ? ((await core.files.read(row.output)) ?? null) : row.output;
+    const without = leftOut(row.output, outputMaxBytes);
+    const body = without === undefined ? row.output : null;
+    const output = typeof body === "string" ? ((await core.files.read(body)) ?? null) : body;
     const error = typeof row.error === "string" ? await core.files.read(row.error) : row.error;
-    return jobOfRow(row, endpointId, output, textOf(error ?? null));
+    const job = jobOfRow(row, endpointId, output, textOf(error ?? null));
+    return without === undefined ? job : { ...job, leftOutBytes: without };
   }
 
   return {

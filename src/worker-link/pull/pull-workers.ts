@@ -228,7 +228,7 @@ export class PullWorkers implements PullCalls {
       onProgress: isLiveName(endpoint.name) ? follow : undefined,
     });
     for (const claim of await queue.claimsOf(workerId)) {
-      const job = await queue.find(claim.jobId);
+      const job = await queue.find(claim.jobId, 0);
       if (job === undefined) continue;
       const ranMs = Math.max(0, Date.now() - (job.startedAt ?? Date.now()));
       worker.adopt(new PulledJob(claim, job.executionTimeoutMs, { startedAt: this.#now - ranMs, now: this.#now }));
