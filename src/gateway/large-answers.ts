@@ -18,7 +18,6 @@ import { CallerGone } from "./body.ts";
 import { type CallerWatch, leftBehind } from "./caller.ts";
 import { RateLimited } from "./rate-limits.ts";
 
-const TOO_MANY = "Too many large answers are on their way to callers that take them slowly";
 /** How often it is looked who takes too long, while somebody waits. */
 const LOOK_MS = 500;
 
@@ -75,6 +74,14 @@ export class LargeAnswers {
     return true;
   }
 
+  /** As take, of what cannot be read again and waits for nobody: room is made by those that take too long. Throws RateLimited. */
+  takeNow(res: ServerResponse, bytes: number): void {
+    if (bytes <= INLINE_BODY_MAX_BYTES) return;
+    if (!this.#fits(bytes)) this.#cut(() => this.#fits(bytes));
+    if (!this.#fits(bytes)) throw tooMany();
+    this.add(res, bytes);
+  }
+
   /** Counts them, room or not, as they are in memory already: until `res` is over, or the function that is returned is called. */
   add(res: ServerResponse, bytes: number): () => void {
     if (bytes <= INLINE_BODY_MAX_BYTES || res.destroyed) return () => {};
@@ -97,17 +104,21 @@ export class LargeAnswers {
 
   /** Cuts off who takes too long, as far as room is waited for, and refuses who has waited too long. */
   look(): void {
+    this.#cut(() => this.#waiting.size === 0);
+    const now = this.#now();
+    for (const waiting of this.#waiting) {
+      if (now - waiting.since < ANSWER_ROOM_MAX_MS) return;
+      waiting.fails(tooMany(waiting.elsewhere));
+    }
+  }
+
+  #cut(isEnough: () => boolean): void {
     const now = this.#now();
     for (const held of this.#held) {
-      const [first] = this.#waiting;
-      if (first === undefined) return;
+      if (isEnough()) return;
       if (now - held.since < ANSWER_TAKEN_MAX_MS + held.bytes / ANSWER_TAKEN_BYTES_PER_MS) continue;
       held.res.destroy();
       held.onClose();
-    }
-    for (const waiting of this.#waiting) {
-      if (now - waiting.since < ANSWER_ROOM_MAX_MS) return;
-      waiting.fails(new RateLimited(`${TOO_MANY}${waiting.elsewhere}.`, 1));
     }
   }
 
@@ -169,6 +180,10 @@ export class LargeAnswers {
       waiting.comes();
     }
   }
+}
+
+function tooMany(elsewhere = ""): RateLimited {
+  return new RateLimited(`Too many large answers are on their way to callers that take them slowly${elsewhere}.`, 1);
 }
 
 export function chunkBytes(chunks: readonly Uint8Array[]): number {

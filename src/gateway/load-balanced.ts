@@ -13,6 +13,7 @@ import { declaredBytes, hasBody } from "../lib/request-body.ts";
 import { drain, inviteBody, limitedStream, readBody, tooLarge } from "./body.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { forwardedHeaders, responseHeaders } from "./forwarded-headers.ts";
+import type { LargeAnswers } from "./large-answers.ts";
 import { endWith } from "./respond.ts";
 
 const EMPTY = Buffer.alloc(0);
@@ -52,7 +53,7 @@ export async function loadBalanced(call: Call, gateway: GatewayContext): Promise
   call.served = { id, workerId: response.workerId, timing: response.timing };
   // A page that was opened by its signed URL tells it to nobody.
   if (call.open?.signedQuery !== undefined && !res.headersSent) res.setHeader("Referrer-Policy", "no-referrer");
-  const sent = sendResponse(call, response);
+  const sent = sendResponse(call, response, gateway.answers);
   if (sent !== undefined) await sent;
   if (!Buffer.isBuffer(body) && !req.complete) passOverRest(req, body);
 }
@@ -73,7 +74,11 @@ function requestBody({ req, res }: Call, gateway: GatewayContext): Buffer | Tran
 }
 
 /** Resolves when a stream has ended. */
-function sendResponse({ req, res, hosted }: Call, response: LoadBalancedResponse): Promise<void> | undefined {
+function sendResponse(
+  { req, res, hosted }: Call,
+  response: LoadBalancedResponse,
+  answers: LargeAnswers,
+): Promise<void> | undefined {
   const { body } = response;
   const whole = Buffer.isBuffer(body);
   let headers: string[];
@@ -96,6 +101,7 @@ function sendResponse({ req, res, hosted }: Call, response: LoadBalancedResponse
     if (!whole) body.destroy();
     return undefined;
   }
+  if (whole) answers.takeNow(res, body.length);
   res.writeHead(response.status, headers);
   if (whole) {
     endWith(res, body);

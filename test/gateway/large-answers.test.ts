@@ -137,3 +137,27 @@ test("A page of jobs, and an input, wait for room as outputs do", PATIENT, async
   assert.ok((await job).json.input.text === input.text);
   await held(0, 0);
 });
+
+test(
+  "An answer of a load-balanced endpoint that came whole finds room by those that take too long, or is refused",
+  PATIENT,
+  async (t) => {
+    const clock = { ms: 0 };
+    const platform = await startPlatform(t, {
+      settings: { answersMaxBytes: 2 * LARGE },
+      deps: { monotonic: () => clock.ms },
+      forward: async () => ({
+        ...{ status: 200, headers: [], body: Buffer.alloc(LARGE, "x"), workerId: "w-5" },
+        timing: { queueMs: 0, bootMs: 0, importMs: 0, execMs: 0 },
+      }),
+    });
+    const { answers } = platform.gateway.context;
+    slow(t, platform, 2, "/lb/web/picture");
+    await eventually(() => assert.equal(answers.heldBytes, 2 * LARGE));
+    const { status, json } = await platform.get("/lb/web/picture");
+    assert.deepEqual([status, json.code], [429, "RATE_LIMITED"]);
+    clock.ms += TOO_LONG_MS;
+    assert.ok((await platform.get("/lb/web/picture")).text.length === LARGE);
+    await eventually(() => assert.equal(answers.heldBytes, LARGE));
+  },
+);
