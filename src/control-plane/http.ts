@@ -2,7 +2,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished, PassThrough } from "node:stream";
 import { errorBody, SvcError } from "../domain/errors.ts";
-import { REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS, UPLOAD_IDLE_MAX_MS } from "../domain/limits.ts";
+import {
+  BODY_ARRIVES_BYTES_PER_MS,
+  BODY_ARRIVES_MAX_MS,
+  MANAGEMENT_BODIES_MAX_BYTES,
+  REFUSED_BODY_DRAIN_MAX_BYTES,
+  REFUSED_BODY_DRAIN_MAX_MS,
+  UPLOAD_IDLE_MAX_MS,
+} from "../domain/limits.ts";
+import { ArrivalBudget } from "../lib/arrival-budget.ts";
 import { drain, hasBody } from "../lib/request-body.ts";
 
 const REFUSED_BODY = { maxBytes: REFUSED_BODY_DRAIN_MAX_BYTES, maxMs: REFUSED_BODY_DRAIN_MAX_MS };
@@ -94,22 +102,58 @@ export function bodyOf(request: IncomingMessage): PassThrough {
   return request.pipe(body);
 }
 
-/** The body of a request. Throws TOO_LARGE, BAD_INPUT. */
+/** Of all that ask for management in this process. */
+const arriving = new ArrivalBudget({
+  ...{ maxBytes: MANAGEMENT_BODIES_MAX_BYTES, wholeMaxBytes: 0 },
+  ...{ arrivesMaxMs: BODY_ARRIVES_MAX_MS, bytesPerMs: BODY_ARRIVES_BYTES_PER_MS },
+  now: () => performance.now(),
+  full: () => new SvcError("RATE_LIMITED", "Too many large requests arrive at once.", { help: "Try again in 1 s." }),
+  slow: () => new SvcError("SLOW_REQUEST", "The request took too long to arrive while others had no room."),
+});
+
+/** The body of a request. Throws TOO_LARGE, BAD_INPUT, RATE_LIMITED, SLOW_REQUEST. */
 export async function readJsonObject(
   request: IncomingMessage,
   maxBytes: number,
+  budget = arriving,
 ): Promise<Readonly<Record<string, unknown>>> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   const tooLarge = () => new SvcError("TOO_LARGE", `The body has more than ${maxBytes} bytes.`);
   if (Number(request.headers["content-length"] ?? 0) > maxBytes) throw tooLarge();
-  for await (const chunk of bodyOf(request) as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw tooLarge();
-    chunks.push(chunk);
-  }
+  const body = bodyOf(request);
+  let held = 0;
+  const letGo = () => {
+    chunks.length = 0;
+    budget.give(held);
+    held = 0;
+  };
+  const arrived = budget.arrives(
+    () => bytes,
+    (error) => {
+      letGo();
+      body.destroy(error);
+    },
+  );
   try {
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks)));
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      budget.take(chunk.length);
+      held += chunk.length;
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw tooLarge();
+      chunks.push(chunk);
+    }
+    return jsonObject(Buffer.concat(chunks));
+  } finally {
+    arrived();
+    letGo();
+  }
+}
+
+/** Throws BAD_INPUT. */
+function jsonObject(text: Buffer): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(text));
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {} // Said below.
   throw new SvcError("BAD_INPUT", "The body is not a JSON object.");

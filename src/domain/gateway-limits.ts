@@ -28,6 +28,13 @@ export const REFUSED_BODY_DRAIN_MAX_MS = 5_000;
 export const CONNECTION_END_MAX_MS = 5_000;
 export const REFUSED_BODY_DRAIN_MAX_BYTES = 32 * MB;
 export const BODIES_IN_FLIGHT_MAX_BYTES = 256 * MB;
+/** Short ones that came with their heads have so much beyond that. */
+export const BODIES_WHOLE_MAX_BYTES = 64 * MB;
+/** Bodies of the management API in memory, in one process. */
+export const MANAGEMENT_BODIES_MAX_BYTES = 64 * MB;
+/** While another finds no room, a body has so long to arrive, and a millisecond more for so many of its bytes; it is then refused. */
+export const BODY_ARRIVES_MAX_MS = 5_000;
+export const BODY_ARRIVES_BYTES_PER_MS = 1_000;
 /** Answers above 64 KiB whose callers have not taken them yet, in one process that takes calls. */
 export const ANSWERS_HELD_MAX_BYTES = 256 * MB;
 /** A further one waits so long for room, and is then refused. */

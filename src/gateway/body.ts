@@ -5,7 +5,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Transform } from "node:stream";
 import { SvcError } from "../domain/errors.ts";
-import { REFUSED_BODY_DRAIN_MAX_BYTES, REFUSED_BODY_DRAIN_MAX_MS } from "../domain/limits.ts";
+import {
+  BODIES_WHOLE_MAX_BYTES,
+  BODY_ARRIVES_BYTES_PER_MS,
+  BODY_ARRIVES_MAX_MS,
+  REFUSED_BODY_DRAIN_MAX_BYTES,
+  REFUSED_BODY_DRAIN_MAX_MS,
+} from "../domain/limits.ts";
+import { ArrivalBudget } from "../lib/arrival-budget.ts";
 import { freeBytes } from "../lib/free-bytes.ts";
 import { declaredBytes, drain as drainBody } from "../lib/request-body.ts";
 import { RateLimited } from "./rate-limits.ts";
@@ -19,26 +26,15 @@ export class CallerGone extends Error {
   override name = "CallerGone";
 }
 
-/** Bytes of all bodies in memory that no one has taken over yet. */
-export class BodyBudget {
-  readonly #maxBytes: number;
-  #used = 0;
-
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  get usedBytes(): number {
-    return this.#used;
-  }
-
-  take(bytes: number): void {
-    if (this.#used + bytes > this.#maxBytes) throw new RateLimited("Too many large requests arrive at once.", 1);
-    this.#used += bytes;
-  }
-
-  give(bytes: number): void {
-    this.#used -= bytes;
+/** Bytes of all bodies in memory that no one has taken over yet. Throws RateLimited; those that arrive slowly fail with SLOW_REQUEST. */
+export class BodyBudget extends ArrivalBudget {
+  constructor(maxBytes: number, now: () => number) {
+    super({
+      ...{ maxBytes, now, wholeMaxBytes: BODIES_WHOLE_MAX_BYTES },
+      ...{ arrivesMaxMs: BODY_ARRIVES_MAX_MS, bytesPerMs: BODY_ARRIVES_BYTES_PER_MS },
+      full: () => new RateLimited("Too many large requests arrive at once.", 1),
+      slow: () => new SvcError("SLOW_REQUEST", "The request took too long to arrive while others had no room."),
+    });
   }
 }
 
@@ -70,15 +66,19 @@ export function readBody(
     if ((declared ?? 0) > maxBytes) return reject(tooLarge(maxBytes));
     if (req.complete && req.readableLength === declared) {
       // It came with the head, as short ones do: taken as it lies there, it costs no listeners and no events.
-      budget.take(declared);
+      budget.takeWhole(declared);
       return resolve(req.read() ?? EMPTY);
     }
     const body = new GatheredBody(declared);
     let bytes = 0;
+    let isOver = false;
     const stop = () => {
+      isOver = true;
+      arrived();
       req.off("data", onData).off("end", onEnd).off("close", onClose);
     };
     const fail = (error: unknown) => {
+      if (isOver) return;
       stop();
       budget.give(bytes);
       req.pause();
@@ -91,6 +91,8 @@ export function readBody(
       } catch (error) {
         return fail(error);
       }
+      // It was refused for its own next part.
+      if (isOver) return budget.give(chunk.length);
       bytes += chunk.length;
       body.add(chunk);
     };
@@ -99,6 +101,7 @@ export function readBody(
       resolve(body.whole());
     };
     const onClose = () => fail(new CallerGone());
+    const arrived = budget.arrives(() => bytes, fail);
     req.on("data", onData).on("end", onEnd).on("close", onClose);
     inviteBody(req, res);
   });

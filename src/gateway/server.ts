@@ -76,7 +76,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     publicRate,
     open: new OpenCalls({ ...deps, publicRate, addresses }),
     addresses,
-    bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES),
+    bodies: new BodyBudget(BODIES_IN_FLIGHT_MAX_BYTES, monotonic),
     answers: new LargeAnswers(settings.answersMaxBytes ?? ANSWERS_HELD_MAX_BYTES, monotonic, callers),
     lookers: new CallerWatch(),
     callers,
