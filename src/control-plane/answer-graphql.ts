@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type DocumentNode, type ExecutionResult, execute, GraphQLError, type GraphQLSchema, validate } from "graphql";
 import { errorBody, SvcError } from "../domain/errors.ts";
-import { GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
+import { GRAPHQL_ANSWER_MAX_CHARS, GRAPHQL_BODY_MAX_BYTES } from "../domain/limits.ts";
 import type { RequestContext, SharedDeps } from "./context.ts";
 import { makeSchema } from "./graphql.ts";
 import { readJsonObject, sendJson } from "./http.ts";
@@ -52,7 +52,24 @@ async function run(schema: GraphQLSchema, request: IncomingMessage, context: Req
   const errors = validate(schema, document);
   if (errors.length > 0) return { errors };
   const { variables, operationName } = operation;
-  return execute({ schema, document, contextValue: context, variableValues: variables, operationName });
+  const result = await execute({ schema, document, contextValue: context, variableValues: variables, operationName });
+  return charsUpTo(result.data, GRAPHQL_ANSWER_MAX_CHARS) < GRAPHQL_ANSWER_MAX_CHARS ? result : { errors: [TOO_LARGE] };
+}
+
+const TOO_LARGE = new GraphQLError(
+  `The answer would have more than ${GRAPHQL_ANSWER_MAX_CHARS} characters. Ask for fewer fields, or for less at once.`,
+);
+
+/** How long its JSON is, about; not counted beyond `most`. To write down what one field may hold once for each of its names takes seconds. */
+function charsUpTo(value: unknown, most: number): number {
+  if (typeof value === "string") return value.length + 2;
+  if (typeof value !== "object" || value === null) return 4;
+  let chars = 2;
+  for (const [key, each] of Object.entries(value)) {
+    chars += (Array.isArray(value) ? 1 : key.length + 4) + charsUpTo(each, most - chars);
+    if (chars >= most) break;
+  }
+  return chars;
 }
 
 const MEMBERS = new Set(["query", "variables", "operationName", "extensions"]);

@@ -3,21 +3,38 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished, PassThrough } from "node:stream";
 import { errorBody, SvcError } from "../domain/errors.ts";
 import {
+  ANSWER_TAKEN_BYTES_PER_MS,
+  ANSWER_TAKEN_MAX_MS,
   BODY_ARRIVES_BYTES_PER_MS,
   BODY_ARRIVES_MAX_MS,
+  INLINE_BODY_MAX_BYTES,
+  MANAGEMENT_ANSWERS_MAX_BYTES,
   MANAGEMENT_BODIES_MAX_BYTES,
   REFUSED_BODY_DRAIN_MAX_BYTES,
   REFUSED_BODY_DRAIN_MAX_MS,
   UPLOAD_IDLE_MAX_MS,
 } from "../domain/limits.ts";
 import { ArrivalBudget } from "../lib/arrival-budget.ts";
+import { HeldAnswers } from "../lib/held-answers.ts";
 import { drain, hasBody } from "../lib/request-body.ts";
 
 const REFUSED_BODY = { maxBytes: REFUSED_BODY_DRAIN_MAX_BYTES, maxMs: REFUSED_BODY_DRAIN_MAX_MS };
 
-/** Writes a JSON answer; a HEAD request gets the headers alone. */
+/** Large answers of management in this process that their callers have not taken yet. */
+export const unsent = new HeldAnswers({
+  ...{ maxBytes: MANAGEMENT_ANSWERS_MAX_BYTES, shortMaxBytes: INLINE_BODY_MAX_BYTES },
+  ...{ takenMaxMs: ANSWER_TAKEN_MAX_MS, bytesPerMs: ANSWER_TAKEN_BYTES_PER_MS },
+  now: () => performance.now(),
+  full: () => {
+    const message = "Too many large answers are on their way to callers that take them slowly.";
+    return new SvcError("RATE_LIMITED", message, { help: "Try again in 1 s." });
+  },
+});
+
+/** Writes a JSON answer; a HEAD request gets the headers alone. Throws RATE_LIMITED, of a large one. */
 export function sendJson(response: ServerResponse, status: number, value: unknown): void {
   const body = Buffer.from(JSON.stringify(value));
+  unsent.takeNow(response, body.length);
   response.writeHead(status, { "content-type": "application/json", "content-length": body.length });
   response.end(response.req.method === "HEAD" ? undefined : body);
 }

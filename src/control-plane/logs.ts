@@ -8,14 +8,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate } from "node:timers/promises";
 import { reaches } from "../domain/api-key.ts";
-import { LOG_FOLLOWER_MAX_BYTES, LOG_LINES_AT_ONCE } from "../domain/limits.ts";
+import { LOG_ANSWER_MAX_CHARS, LOG_FOLLOWER_MAX_BYTES, LOG_LINES_AT_ONCE } from "../domain/limits.ts";
 import { isRemoved } from "../domain/removal.ts";
 import type { NewLines } from "../logs/log-store.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
 import type { ControlPlaneDeps } from "./context.ts";
 import { endWithFollower } from "./follower.ts";
-import { decodedPart, methodNotAllowed } from "./http.ts";
+import { decodedPart, methodNotAllowed, unsent } from "./http.ts";
 import { knownEndpoint } from "./known.ts";
 import { type LogFilter, logFilter, timeOf } from "./log-filter.ts";
 
@@ -30,7 +30,7 @@ export async function answerLogs(
   if (request.method !== "GET") return methodNotAllowed(response, "/logs/<endpoint>", "GET");
   const sources = await sourcesOf(deps, request, url);
   const filter = logFilter(url.searchParams);
-  response.writeHead(200, { "content-type": "application/x-ndjson" });
+  response.setHeader("content-type", "application/x-ndjson");
 
   // Following starts before reading, so that no line falls between the two.
   const follower = new LogFollower(response, deps.clock);
@@ -62,6 +62,10 @@ export async function answerLogs(
   // Who follows and has closed its sending side was answered meanwhile.
   if (response.writableEnded) return;
   const written = new Set(kept);
+  unsent.takeNow(
+    response,
+    kept.reduce((chars, line) => chars + line.length, 0),
+  );
   response.flushHeaders();
   response.write(kept.join(""));
   response.write(early.filter((line) => !written.has(line)).join(""));
@@ -95,13 +99,14 @@ async function newest(
   { tail, wants, ...between }: LogFilter,
   isOver: () => boolean,
 ): Promise<string[]> {
-  let kept: { readonly at: number; readonly line: string }[] = [];
+  let kept: KeptLine[] = [];
+  let isCut = false;
   if (tail === 0) return [];
   const names = new Map(sources.map(({ id, named }) => [id, named]));
   const pieces = deps.logs.read([...names.keys()], between);
   let count = 0;
   for await (const { endpointId, newestAt, lines, isNotice } of pieces) {
-    if (kept.length >= tail && newestAt < kept.at(-1)!.at) break;
+    if ((isCut || kept.length >= tail) && newestAt < kept.at(-1)!.at) break;
     const named = names.get(endpointId)!;
     let found = 0;
     for (let i = lines.length - 1; i >= 0 && found < tail; i--) {
@@ -114,8 +119,34 @@ async function newest(
       if (isOver()) return [];
     }
     if (++count > 1) kept = kept.sort((a, b) => b.at - a.at).slice(0, tail);
+    const fits = fitting(kept);
+    isCut ||= fits < kept.length;
+    kept.length = fits;
   }
-  return kept.reverse().map(({ line }) => line);
+  const lines = kept.reverse().map(({ line }) => line);
+  return isCut ? [notice(kept[0]?.at ?? 0, CUT), ...lines] : lines;
+}
+
+interface KeptLine {
+  readonly at: number;
+  readonly line: string;
+}
+
+const CUT = `[svc] Older lines were left out here: an answer has at most ${LOG_ANSWER_MAX_CHARS} characters. Ask for fewer lines, or for another time.`;
+
+/** How many of them, the newest first, are in one answer. */
+function fitting(kept: readonly KeptLine[]): number {
+  let chars = 0;
+  const end = kept.findIndex(({ line }) => {
+    chars += line.length;
+    return chars > LOG_ANSWER_MAX_CHARS;
+  });
+  return end === -1 ? kept.length : end;
+}
+
+/** A line of the platform's own among those of a log. */
+function notice(at: number, text: string): string {
+  return `${JSON.stringify({ at, worker: "", job: "", stream: "stderr", level: "warning", text })}\n`;
 }
 
 /** One reader of new lines. It may be slow: what it does not take in time is left out and counted, and it is told. */
@@ -159,7 +190,6 @@ export class LogFollower {
     if (this.#leftOut === 0 || this.#response.writableEnded) return;
     const text = `[svc] ${this.#leftOut} lines were left out here: they came faster than they were read. "svc logs" without --follow has those that are kept.`;
     this.#leftOut = 0;
-    const notice = { at: this.#clock(), worker: "", job: "", stream: "stderr", level: "warning", text };
-    this.#response.write(`${JSON.stringify(notice)}\n`);
+    this.#response.write(notice(this.#clock(), text));
   }
 }

@@ -30,8 +30,9 @@ export const REFUSED_BODY_DRAIN_MAX_BYTES = 32 * MB;
 export const BODIES_IN_FLIGHT_MAX_BYTES = 256 * MB;
 /** Short ones that came with their heads have so much beyond that. */
 export const BODIES_WHOLE_MAX_BYTES = 64 * MB;
-/** Bodies of the management API in memory, in one process. */
+/** Bodies of the management API in memory, and its answers above 64 KiB that their callers have not taken yet, in one process. */
 export const MANAGEMENT_BODIES_MAX_BYTES = 64 * MB;
+export const MANAGEMENT_ANSWERS_MAX_BYTES = 256 * MB;
 /** While another finds no room, a body has so long to arrive, and a millisecond more for so many of its bytes; it is then refused. */
 export const BODY_ARRIVES_MAX_MS = 5_000;
 export const BODY_ARRIVES_BYTES_PER_MS = 1_000;

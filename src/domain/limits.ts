@@ -368,6 +368,8 @@ export const SNAPSHOT_BUSY_PAUSE_MS = 5;
 
 // Control plane
 export const GRAPHQL_BODY_MAX_BYTES = 8 * MB;
+/** Of an answer, about. */
+export const GRAPHQL_ANSWER_MAX_CHARS = 32 * MB;
 export const GRAPHQL_TOKENS_MAX = 20_000;
 export const GRAPHQL_FIELDS_MAX = 500;
 export const GRAPHQL_DEPTH_MAX = 10;

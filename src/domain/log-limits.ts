@@ -12,6 +12,8 @@ export const LOG_PENDING_LAST_BYTES = 8 * MB;
 export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
 export const LOG_TAIL_DEFAULT_LINES = 200;
 export const LOG_TAIL_MAX_LINES = 100_000;
+/** Of lines that are kept, in one answer. */
+export const LOG_ANSWER_MAX_CHARS = 64 * MB;
 /** Lines of a log that are looked at before other work of the platform gets its turn. */
 export const LOG_LINES_AT_ONCE = 5_000;
 

@@ -13,6 +13,7 @@ import {
   INLINE_BODY_MAX_BYTES,
 } from "../domain/limits.ts";
 import { freeBytes } from "../lib/free-bytes.ts";
+import { type HeldAnswer, HeldAnswers } from "../lib/held-answers.ts";
 import type { Job, JobReader } from "../queue/queue.ts";
 import { CallerGone } from "./body.ts";
 import { type CallerWatch, leftBehind } from "./caller.ts";
@@ -20,15 +21,6 @@ import { RateLimited } from "./rate-limits.ts";
 
 /** How often it is looked who takes too long, while somebody waits. */
 const LOOK_MS = 500;
-
-interface Held {
-  readonly res: ServerResponse;
-  readonly bytes: number;
-  readonly since: number;
-  readonly onClose: () => void;
-  /** It is read, into memory, whether or not its caller is there still. */
-  isRead: boolean;
-}
 
 interface Waiting {
   readonly bytes: number;
@@ -38,27 +30,19 @@ interface Waiting {
   readonly fails: (error: Error) => void;
 }
 
-export class LargeAnswers {
-  readonly #maxBytes: number;
-  /** Milliseconds of a clock that is never set. */
-  readonly #now: () => number;
+export class LargeAnswers extends HeldAnswers {
   readonly #callers: Pick<CallerWatch, "follow">;
-  /** The oldest first. */
-  readonly #held = new Set<Held>();
   /** The first to come first. */
   readonly #waiting = new Set<Waiting>();
-  #heldBytes = 0;
   #looking: NodeJS.Timeout | undefined;
 
   constructor(maxBytes: number, now: () => number, callers: Pick<CallerWatch, "follow">) {
-    this.#maxBytes = maxBytes;
-    this.#now = now;
+    super({
+      ...{ maxBytes, now, shortMaxBytes: INLINE_BODY_MAX_BYTES },
+      ...{ takenMaxMs: ANSWER_TAKEN_MAX_MS, bytesPerMs: ANSWER_TAKEN_BYTES_PER_MS },
+      full: tooMany,
+    });
     this.#callers = callers;
-  }
-
-  /** Bytes that are counted now. */
-  get heldBytes(): number {
-    return this.#heldBytes;
   }
 
   /** How many wait for room. */
@@ -66,76 +50,41 @@ export class LargeAnswers {
     return this.#waiting.size;
   }
 
-  /** Whether there is room now: then they are counted until `res` is over. */
+  /** Whether there is room now, for who comes last: then they are counted until `res` is over. */
   take(res: ServerResponse, bytes: number): boolean {
-    if (bytes <= INLINE_BODY_MAX_BYTES) return true;
-    if (this.#waiting.size > 0 || !this.#fits(bytes)) return false;
+    if (this.isShort(bytes)) return true;
+    if (this.#waiting.size > 0 || !this.fits(bytes)) return false;
     this.add(res, bytes);
     return true;
   }
 
-  /** As take, of what cannot be read again and waits for nobody: room is made by those that take too long. Throws RateLimited. */
-  takeNow(res: ServerResponse, bytes: number): void {
-    if (bytes <= INLINE_BODY_MAX_BYTES) return;
-    if (!this.#fits(bytes)) this.#cut(() => this.#fits(bytes));
-    if (!this.#fits(bytes)) throw tooMany();
-    this.add(res, bytes);
-  }
-
-  /** Counts them, room or not, as they are in memory already: until `res` is over, or the function that is returned is called. */
-  add(res: ServerResponse, bytes: number): () => void {
-    if (bytes <= INLINE_BODY_MAX_BYTES || res.destroyed) return () => {};
-    const held = this.#hold(res, bytes, false);
-    return () => this.#letGo(held);
-  }
-
   /** What `read` gives, when there is room for so many bytes. Throws RateLimited, with `elsewhere` behind it, and CallerGone. */
   async room<T>(res: ServerResponse, bytes: number, read: () => Promise<T>, elsewhere = ""): Promise<T> {
-    const waits = this.#waiting.size > 0 || !this.#fits(bytes);
-    const held = waits ? await this.#turn(res, bytes, elsewhere) : this.#hold(res, bytes, true);
+    const waits = this.#waiting.size > 0 || !this.fits(bytes);
+    const held = waits ? await this.#turn(res, bytes, elsewhere) : this.hold(res, bytes, true);
     try {
       if (res.destroyed) throw new CallerGone();
       return await read();
     } finally {
       held.isRead = false;
-      if (res.destroyed) this.#letGo(held);
+      if (res.destroyed) this.letGo(held);
     }
   }
 
   /** Cuts off who takes too long, as far as room is waited for, and refuses who has waited too long. */
   look(): void {
-    this.#cut(() => this.#waiting.size === 0);
-    const now = this.#now();
+    this.cut(() => this.#waiting.size === 0);
+    const now = this.bounds.now();
     for (const waiting of this.#waiting) {
       if (now - waiting.since < ANSWER_ROOM_MAX_MS) return;
       waiting.fails(tooMany(waiting.elsewhere));
     }
   }
 
-  #cut(isEnough: () => boolean): void {
-    const now = this.#now();
-    for (const held of this.#held) {
-      if (isEnough()) return;
-      if (now - held.since < ANSWER_TAKEN_MAX_MS + held.bytes / ANSWER_TAKEN_BYTES_PER_MS) continue;
-      held.res.destroy();
-      held.onClose();
-    }
-  }
-
-  #hold(res: ServerResponse, bytes: number, isRead: boolean): Held {
-    const onClose = () => {
-      if (!held.isRead) this.#letGo(held);
-    };
-    const held: Held = { res, bytes, since: this.#now(), onClose, isRead };
-    this.#held.add(held);
-    this.#heldBytes += bytes;
-    res.once("close", onClose);
-    return held;
-  }
-
   /** Waits until there is room, which is taken in the same moment. */
-  #turn(res: ServerResponse, bytes: number, elsewhere: string): Promise<Held> {
-    const { promise, resolve, reject } = Promise.withResolvers<Held>();
+  #turn(res: ServerResponse, bytes: number, elsewhere: string): Promise<HeldAnswer> {
+    const { promise, resolve, reject } = Promise.withResolvers<HeldAnswer>();
+    const departure = this.#callers.follow(res.req, res);
     const over = () => {
       departure.onGone = () => {};
       this.#waiting.delete(waiting);
@@ -144,39 +93,27 @@ export class LargeAnswers {
       this.#looking = undefined;
     };
     const waiting: Waiting = {
-      ...{ bytes, since: this.#now(), elsewhere },
+      ...{ bytes, since: this.bounds.now(), elsewhere },
       comes: () => {
         over();
-        resolve(this.#hold(res, bytes, true));
+        resolve(this.hold(res, bytes, true));
       },
       fails: (error) => {
         over();
         reject(error);
-        this.#letIn();
+        this.roomCame();
       },
     };
     this.#waiting.add(waiting);
-    const departure = this.#callers.follow(res.req, res);
+    this.#looking ??= setInterval(() => this.look(), LOOK_MS).unref();
     departure.onGone = () => waiting.fails(leftBehind({ closing: !res.destroyed }));
     if (departure.hasGone) departure.onGone();
-    this.#looking ??= setInterval(() => this.look(), LOOK_MS).unref();
     return promise;
   }
 
-  #fits(bytes: number): boolean {
-    return this.#held.size === 0 || this.#heldBytes + bytes <= this.#maxBytes;
-  }
-
-  #letGo(held: Held): void {
-    if (!this.#held.delete(held)) return;
-    held.res.off("close", held.onClose);
-    this.#heldBytes -= held.bytes;
-    this.#letIn();
-  }
-
-  #letIn(): void {
+  protected override roomCame(): void {
     for (const waiting of this.#waiting) {
-      if (!this.#fits(waiting.bytes)) return;
+      if (!this.fits(waiting.bytes)) return;
       waiting.comes();
     }
   }
