@@ -8,8 +8,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate } from "node:timers/promises";
 import { reaches } from "../domain/api-key.ts";
-import { LOG_ANSWER_MAX_CHARS, LOG_FOLLOWER_MAX_BYTES, LOG_LINES_AT_ONCE } from "../domain/limits.ts";
+import {
+  LOG_ANSWER_MAX_CHARS,
+  LOG_FOLLOWER_MAX_BYTES,
+  LOG_LINES_AT_ONCE,
+  LOG_READS_AT_ONCE,
+} from "../domain/limits.ts";
 import { isRemoved } from "../domain/removal.ts";
+import { Turns } from "../lib/turns.ts";
 import type { NewLines } from "../logs/log-store.ts";
 import type { Endpoint } from "../store/store.ts";
 import { authenticate, requireReach, requireScope } from "./authenticate.ts";
@@ -18,6 +24,9 @@ import { endWithFollower } from "./follower.ts";
 import { decodedPart, methodNotAllowed, unsent } from "./http.ts";
 import { knownEndpoint } from "./known.ts";
 import { type LogFilter, logFilter, timeOf } from "./log-filter.ts";
+
+/** What is read lies in memory, and is counted once it is on its way. */
+const reading = new Turns(LOG_READS_AT_ONCE);
 
 type Source = { readonly id: string; readonly named: (line: string) => string };
 
@@ -58,7 +67,7 @@ export async function answerLogs(
   response.on("close", stop);
   // Its key may have been revoked since.
   if (isFollowed) endWithFollower(request, response, deps.closing, () => sourcesOf(deps, request, url));
-  const kept = await newest(deps, sources, filter, () => response.destroyed);
+  const kept = await reading.take(() => newest(deps, sources, filter, () => response.destroyed));
   // Who follows and has closed its sending side was answered meanwhile.
   if (response.writableEnded) return;
   const written = new Set(kept);

@@ -12,6 +12,8 @@ export const LOG_PENDING_LAST_BYTES = 8 * MB;
 export const LOG_FOLLOWER_MAX_BYTES = 1 * MB;
 export const LOG_TAIL_DEFAULT_LINES = 200;
 export const LOG_TAIL_MAX_LINES = 100_000;
+/** So many answers are put together at a time, in one process. */
+export const LOG_READS_AT_ONCE = 8;
 /** Of lines that are kept, in one answer. */
 export const LOG_ANSWER_MAX_CHARS = 64 * MB;
 /** Lines of a log that are looked at before other work of the platform gets its turn. */
