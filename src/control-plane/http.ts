@@ -5,6 +5,7 @@ import { errorBody, SvcError } from "../domain/errors.ts";
 import {
   ANSWER_TAKEN_BYTES_PER_MS,
   ANSWER_TAKEN_MAX_MS,
+  BODIES_WHOLE_MAX_BYTES,
   BODY_ARRIVES_BYTES_PER_MS,
   BODY_ARRIVES_MAX_MS,
   INLINE_BODY_MAX_BYTES,
@@ -16,7 +17,7 @@ import {
 } from "../domain/limits.ts";
 import { ArrivalBudget } from "../lib/arrival-budget.ts";
 import { HeldAnswers } from "../lib/held-answers.ts";
-import { drain, hasBody } from "../lib/request-body.ts";
+import { declaredBytes, drain, hasBody } from "../lib/request-body.ts";
 
 const REFUSED_BODY = { maxBytes: REFUSED_BODY_DRAIN_MAX_BYTES, maxMs: REFUSED_BODY_DRAIN_MAX_MS };
 
@@ -121,7 +122,7 @@ export function bodyOf(request: IncomingMessage): PassThrough {
 
 /** Of all that ask for management in this process. */
 const arriving = new ArrivalBudget({
-  ...{ maxBytes: MANAGEMENT_BODIES_MAX_BYTES, wholeMaxBytes: 0 },
+  ...{ maxBytes: MANAGEMENT_BODIES_MAX_BYTES, wholeMaxBytes: BODIES_WHOLE_MAX_BYTES },
   ...{ arrivesMaxMs: BODY_ARRIVES_MAX_MS, bytesPerMs: BODY_ARRIVES_BYTES_PER_MS },
   now: () => performance.now(),
   full: () => new SvcError("RATE_LIMITED", "Too many large requests arrive at once.", { help: "Try again in 1 s." }),
@@ -137,7 +138,9 @@ export async function readJsonObject(
   const chunks: Buffer[] = [];
   let bytes = 0;
   const tooLarge = () => new SvcError("TOO_LARGE", `The body has more than ${maxBytes} bytes.`);
-  if (Number(request.headers["content-length"] ?? 0) > maxBytes) throw tooLarge();
+  const declared = declaredBytes(request);
+  if ((declared ?? 0) > maxBytes) throw tooLarge();
+  const isShort = declared !== undefined && declared <= INLINE_BODY_MAX_BYTES;
   const body = bodyOf(request);
   let held = 0;
   const letGo = () => {
@@ -154,7 +157,9 @@ export async function readJsonObject(
   );
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
-      budget.take(chunk.length);
+      // Long ones that arrive slowly do not keep short ones out.
+      if (isShort) budget.takeWhole(chunk.length);
+      else budget.take(chunk.length);
       held += chunk.length;
       bytes += chunk.length;
       if (bytes > maxBytes) throw tooLarge();
