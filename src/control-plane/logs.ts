@@ -40,13 +40,15 @@ export async function answerLogs(
   const sources = await sourcesOf(deps, request, url);
   const filter = logFilter(url.searchParams);
   response.setHeader("content-type", "application/x-ndjson");
+  const isFollowed = url.searchParams.get("follow") === "1";
+  // Its length is not known, also where it ends before a line comes.
+  if (isFollowed) response.writeHead(200);
 
   // Following starts before reading, so that no line falls between the two.
   const follower = new LogFollower(response, deps.clock);
   let early: string[] | undefined = [];
   let earlyChars = 0;
   let earlyLeftOut = 0;
-  const isFollowed = url.searchParams.get("follow") === "1";
   const names = new Map(sources.map(({ id, named }) => [id, named]));
   const hear = ({ endpointId, lines, leftOut = 0 }: NewLines) => {
     const news = lines.filter((line) => filter.wants(line)).map(names.get(endpointId)!);
