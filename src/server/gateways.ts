@@ -91,11 +91,15 @@ export class Gateways {
   async start(taken: (port: number) => void, port?: number): Promise<void> {
     const { config, folder, gateway } = this.#needs;
     const shared = port === undefined ? await sharedPort(config.host, config.port) : { port, letGo: () => {} };
-    this.#port = shared.port;
-    taken(this.#port);
-    await gateway.listenPrivately(this.#callsPath(folder), this.#secret);
-    await this.#door.listen(this.#linkPath(folder));
-    await Promise.all(Array.from({ length: config.gateways }, () => this.#launch(0))).finally(shared.letGo);
+    try {
+      this.#port = shared.port;
+      taken(this.#port);
+      await gateway.listenPrivately(this.#callsPath(folder), this.#secret);
+      await this.#door.listen(this.#linkPath(folder));
+      await Promise.all(Array.from({ length: config.gateways }, () => this.#launch(0)));
+    } finally {
+      shared.letGo();
+    }
   }
 
   /** Those that run answer what they have begun. */
