@@ -73,16 +73,17 @@ export async function answerLogs(
   // Who follows and has closed its sending side was answered meanwhile.
   if (response.writableEnded) return;
   const written = new Set(kept);
-  unsent.takeNow(
-    response,
-    kept.reduce((chars, line) => chars + line.length, 0),
-  );
+  const chars = kept.reduce((sum, line) => sum + line.length, 0);
+  const letGo = unsent.takeNow(response, chars);
   response.flushHeaders();
   response.write(kept.join(""));
   response.write(early.filter((line) => !written.has(line)).join(""));
   early = undefined;
   follower.leaveOut(earlyLeftOut);
   if (!isFollowed) response.end();
+  // Of an answer that stays open only what its caller has not taken is counted.
+  else if (response.writableNeedDrain) response.once("drain", letGo);
+  else letGo();
 }
 
 async function sourcesOf(deps: ControlPlaneDeps, request: IncomingMessage, url: URL): Promise<Source[]> {

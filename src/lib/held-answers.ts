@@ -37,12 +37,13 @@ export class HeldAnswers {
     return this.#heldBytes;
   }
 
-  /** Counts them until `res` is over, where there is room: callers that take too long make it. Throws what `full` gives. */
-  takeNow(res: ServerResponse, bytes: number): void {
-    if (this.isShort(bytes)) return;
-    if (!this.fits(bytes)) this.cut(() => this.fits(bytes));
-    if (!this.fits(bytes)) throw this.bounds.full();
-    this.add(res, bytes);
+  /** As add, where there is room: callers that take too long make it. Throws what `full` gives. */
+  takeNow(res: ServerResponse, bytes: number): () => void {
+    if (!this.isShort(bytes)) {
+      if (!this.fits(bytes)) this.cut(() => this.fits(bytes));
+      if (!this.fits(bytes)) throw this.bounds.full();
+    }
+    return this.add(res, bytes);
   }
 
   /** Counts them, room or not, as they are in memory already: until `res` is over, or the function that is returned is called. */

@@ -107,3 +107,30 @@ test("Callers that take nothing hold no more of large answers than is said; a fu
   await eventually(() => assert.equal(unsent.heldBytes, 3 * part));
   assert.equal(await status("/large"), 200);
 });
+
+test("Who follows a log and has taken its beginning holds nothing more, however long it stays", async (t) => {
+  const platform = await startPlatform(t);
+  const [{ id }] = (await deploy(platform, await sample(platform), { env: ENV })).data.deployBuild.endpoints;
+  const print = (text: string) =>
+    platform.logs.append({ endpointId: id, workerId: "w", jobId: "", stream: "stdout", text });
+  for (let n = 0; n < 100; n++) print(`${n} ${"x".repeat(10_000)}`);
+  await platform.logs.idle();
+  const controller = new AbortController();
+  t.after(() => controller.abort());
+  const answer = await fetch(`${platform.url}/logs/${id}?follow=1`, {
+    headers: { authorization: `Bearer ${platform.adminKey}` },
+    signal: controller.signal,
+  });
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const part of answer.body!.values({ preventCancel: true })) {
+    text += decoder.decode(part, { stream: true });
+    if (text.split("\n").length === 101) break;
+  }
+  await eventually(() => assert.equal(unsent.heldBytes, 0));
+  print("after");
+  for await (const part of answer.body!) {
+    text += decoder.decode(part, { stream: true });
+    if (text.includes('"after"')) break;
+  }
+});
