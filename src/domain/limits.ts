@@ -118,7 +118,7 @@ export const STREAM_HOLD_MAX_MS = 8_000;
 /** An OpenAI stream's status is sent with its first chunk, or after this time. */
 export const STREAM_HEAD_HOLD_MAX_MS = 30_000;
 /** Chunks of one answer of /stream; a single larger one comes alone. */
-export const STREAM_ANSWER_MAX_BYTES = 8 * MB;
+export const STREAM_ANSWER_MAX_BYTES = MB;
 /** Chunks of one job that are kept: not taken yet, or read by number. */
 export const STREAM_KEPT_MAX_BYTES = 64 * MB;
 /** The same of all jobs of an endpoint. */

@@ -92,6 +92,12 @@ interface Wait {
   readonly outputMaxBytes?: number;
 }
 
+interface Hold {
+  readonly holdMs: number;
+  /** As outputMaxBytes, of one chunk. */
+  readonly chunkMaxBytes?: number;
+}
+
 const DONE: Answer = { value: {} };
 
 export const ASKED: Readonly<Record<string, Asked>> = {
@@ -152,13 +158,13 @@ export const ASKED: Readonly<Record<string, Asked>> = {
   },
   takeChunks: {
     waits: true,
-    answer: async ({ id, holdMs }: Id & { holdMs: number }, _body, { jobs }, { signal }) =>
-      chunksOf(await jobs.takeChunks(id, holdMs, signal)),
+    answer: async ({ id, holdMs, chunkMaxBytes }: Id & Hold, _body, { jobs }, { signal }) =>
+      chunksOf(await jobs.takeChunks(id, holdMs, signal, chunkMaxBytes)),
   },
   readChunks: {
     waits: true,
-    answer: async ({ id, after, holdMs }: Id & { after: number; holdMs: number }, _body, { jobs }, { signal }) =>
-      chunksOf(await jobs.readChunks(id, after, holdMs, signal)),
+    answer: async ({ id, after, holdMs, chunkMaxBytes }: Id & Hold & { after: number }, _body, { jobs }, { signal }) =>
+      chunksOf(await jobs.readChunks(id, after, holdMs, signal, chunkMaxBytes)),
   },
   endpoint: { answer: async ({ id }: Id, _body, { endpoints }) => endpointValue(await endpoints.find(id)) },
   endpointNamed: {

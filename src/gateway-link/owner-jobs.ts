@@ -1,7 +1,7 @@
 /** The owner's jobs, as its gateways see them. */
 import { GATEWAY_BOOTS_MAX, GATEWAY_OUTPUT_MAX_BYTES } from "../domain/limits.ts";
 import type { WorkerBoot } from "../domain/worker.ts";
-import type { CallerJobs, Job, NewJob } from "../queue/queue.ts";
+import type { CallerJobs, ChunksThere, Job, NewJob } from "../queue/queue.ts";
 import { type JobValue, jobOf, jobParts } from "./job-values.ts";
 import type { Answered, OwnerLink } from "./owner-link.ts";
 import { cutParts } from "./protocol.ts";
@@ -85,15 +85,15 @@ export class OwnerJobs implements CallerJobs {
     return value.jobs.map((job, index) => jobOf(job, bodies[index]!));
   }
 
-  async takeChunks(id: string, holdMs: number, signal?: AbortSignal) {
+  async takeChunks(id: string, holdMs: number, signal?: AbortSignal, chunkMaxBytes?: number) {
     return chunks<Taken & { readonly run: number }>(
-      await this.#link.ask("takeChunks", { id, holdMs }, undefined, signal),
+      await this.#link.ask("takeChunks", { id, holdMs, chunkMaxBytes }, undefined, signal),
     );
   }
 
-  async readChunks(id: string, after: number, holdMs: number, signal?: AbortSignal) {
+  async readChunks(id: string, after: number, holdMs: number, signal?: AbortSignal, chunkMaxBytes?: number) {
     return chunks<Taken & { readonly numbers: number[] }>(
-      await this.#link.ask("readChunks", { id, after, holdMs }, undefined, signal),
+      await this.#link.ask("readChunks", { id, after, holdMs, chunkMaxBytes }, undefined, signal),
     );
   }
 
@@ -109,9 +109,7 @@ export class OwnerJobs implements CallerJobs {
   }
 }
 
-interface Taken {
-  readonly state: Job["state"];
-}
+type Taken = Omit<ChunksThere, "chunks">;
 
 /** Undefined: no such job. */
 function chunks<T extends Taken>({

@@ -101,12 +101,12 @@ export class RoutedJobs implements CallerJobs {
     return this.#ask(({ queue }) => queue.list(endpointId, options), { endpointId });
   }
 
-  takeChunks(id: string, holdMs: number, signal?: AbortSignal) {
-    return this.#askOf(id, ({ queue }) => queue.takeChunks(id, holdMs, signal), signal);
+  takeChunks(id: string, holdMs: number, signal?: AbortSignal, chunkMaxBytes?: number) {
+    return this.#askOf(id, ({ queue }) => queue.takeChunks(id, holdMs, signal, chunkMaxBytes), signal);
   }
 
-  readChunks(id: string, after: number, holdMs: number, signal?: AbortSignal) {
-    return this.#askOf(id, ({ queue }) => queue.readChunks(id, after, holdMs, signal), signal);
+  readChunks(id: string, after: number, holdMs: number, signal?: AbortSignal, chunkMaxBytes?: number) {
+    return this.#askOf(id, ({ queue }) => queue.readChunks(id, after, holdMs, signal, chunkMaxBytes), signal);
   }
 
   async #read<T>(work: (backing: Backing) => Promise<T>): Promise<T> {

@@ -11,10 +11,11 @@ import {
   ANSWER_TAKEN_BYTES_PER_MS,
   ANSWER_TAKEN_MAX_MS,
   INLINE_BODY_MAX_BYTES,
+  STREAM_ANSWER_MAX_BYTES,
 } from "../domain/limits.ts";
 import { freeBytes } from "../lib/free-bytes.ts";
 import { type HeldAnswer, HeldAnswers } from "../lib/held-answers.ts";
-import type { Job, JobReader } from "../queue/queue.ts";
+import type { ChunksThere, Job, JobReader } from "../queue/queue.ts";
 import { CallerGone } from "./body.ts";
 import { type CallerWatch, leftBehind } from "./caller.ts";
 import { RateLimited } from "./rate-limits.ts";
@@ -58,13 +59,21 @@ export class LargeAnswers extends HeldAnswers {
     return true;
   }
 
-  /** What `read` gives, when there is room for so many bytes. Throws RateLimited, with `elsewhere` behind it, and CallerGone. */
-  async room<T>(res: ServerResponse, bytes: number, read: () => Promise<T>, elsewhere = ""): Promise<T> {
+  /**
+   * What `read` gives, when there is room for so many bytes: they are counted until `res` is over, or what `read` is given is called.
+   * Throws RateLimited, with `elsewhere` behind it, and CallerGone.
+   */
+  async room<T>(
+    res: ServerResponse,
+    bytes: number,
+    read: (letGo: () => void) => Promise<T>,
+    elsewhere = "",
+  ): Promise<T> {
     const waits = this.#waiting.size > 0 || !this.fits(bytes);
     const held = waits ? await this.#turn(res, bytes, elsewhere) : this.hold(res, bytes, true);
     try {
       if (res.destroyed) throw new CallerGone();
-      return await read();
+      return await read(() => this.letGo(held));
     } finally {
       held.isRead = false;
       if (res.destroyed) this.letGo(held);
@@ -123,7 +132,7 @@ function tooMany(elsewhere = ""): RateLimited {
   return new RateLimited(`Too many large answers are on their way to callers that take them slowly${elsewhere}.`, 1);
 }
 
-export function chunkBytes(chunks: readonly Uint8Array[]): number {
+function chunkBytes(chunks: readonly Uint8Array[]): number {
   return chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
@@ -147,6 +156,26 @@ export async function whole({ answers, queue }: Needs, res: ServerResponse, job:
   const found = await answers.room(res, job.leftOutBytes, () => queue.find(job.id), elsewhere);
   if (found !== undefined) return found;
   throw new SvcError("JOB_NOT_FOUND", `The result of the job "${job.id}" is not kept any more.`);
+}
+
+export interface Chunks<T> {
+  /** Undefined: no such job. */
+  readonly taken: T | undefined;
+  /** They are counted no longer. */
+  readonly letGo: () => void;
+}
+
+/** What `read` gives: short chunks as soon as they are there, one that is an answer by itself once there is room for it. Throws as `room` does. */
+export async function chunksInRoom<T extends ChunksThere>(
+  { answers }: Pick<Needs, "answers">,
+  res: ServerResponse,
+  holdMs: number,
+  read: (holdMs: number, chunkMaxBytes: number) => Promise<T | undefined>,
+): Promise<Chunks<T>> {
+  const taken = await read(holdMs, STREAM_ANSWER_MAX_BYTES);
+  const bytes = taken?.leftOutBytes;
+  if (bytes === undefined) return { taken, letGo: answers.add(res, chunkBytes(taken?.chunks ?? [])) };
+  return answers.room(res, bytes, async (letGo) => ({ taken: await read(0, bytes), letGo }));
 }
 
 /** What `read` gives, once there is room for it: without, it is let go, and read again then. Throws RateLimited, CallerGone. */

@@ -2,7 +2,9 @@
 import type { ServerResponse } from "node:http";
 import { SvcError } from "../domain/errors.ts";
 import { failureLine, type JobFailure } from "../domain/job.ts";
-import type { Job, JobProgress } from "../queue/queue.ts";
+import type { Job } from "../queue/queue.ts";
+import type { GatewayContext } from "./context.ts";
+import { chunksInRoom } from "./large-answers.ts";
 import { endWith } from "./respond.ts";
 
 /** An error in the words of the function: `{"error": {"message": …}}`, or flat with `"object": "error"`. */
@@ -55,8 +57,8 @@ export function failureOf({ state, error }: Job): SvcError {
 }
 
 /** The JSON body of a COMPLETED job: its one value, returned or yielded. Throws BAD_RESPONSE. */
-export async function wholeAnswer(queue: Pick<JobProgress, "takeChunks">, job: Job): Promise<Buffer | OwnError> {
-  const { values, bytes } = await outputOf(queue, job);
+export async function wholeAnswer(gateway: GatewayContext, res: ServerResponse, job: Job): Promise<Buffer | OwnError> {
+  const { values, bytes } = await outputOf(gateway, res, job);
   if (values.length !== 1) {
     throw new SvcError("BAD_RESPONSE", `The function gave ${values.length} values to a call without "stream": true.`, {
       help: "There it must yield or return one: the whole response.",
@@ -72,7 +74,8 @@ export async function wholeAnswer(queue: Pick<JobProgress, "takeChunks">, job: J
 
 /** The values of a job that was not read as a stream, and the bytes of a single one. */
 export async function outputOf(
-  queue: Pick<JobProgress, "takeChunks">,
+  gateway: GatewayContext,
+  res: ServerResponse,
   { id, output }: Job,
 ): Promise<{ readonly values: readonly unknown[]; readonly bytes?: Buffer }> {
   const bytes = Buffer.from(output ?? "[]");
@@ -83,7 +86,9 @@ export async function outputOf(
     return { values: value, bytes: bytes.subarray(bytes.indexOf("[") + 1, bytes.lastIndexOf("]")) };
   if (value.length > 1) return { values: value };
   // Workers of an image's own may keep no list of what they have yielded.
-  const taken = await queue.takeChunks(id, 0);
+  const { taken } = await chunksInRoom(gateway, res, 0, (ms, chunkMaxBytes) =>
+    gateway.queue.takeChunks(id, ms, undefined, chunkMaxBytes),
+  );
   return { values: (taken?.chunks ?? []).map((chunk) => parsed(Buffer.from(chunk).toString())) };
 }
 

@@ -10,7 +10,7 @@ import { CallerGone } from "./body.ts";
 import { leftBehind } from "./caller.ts";
 import type { GatewayContext } from "./context.ts";
 import { EventText } from "./event-text.ts";
-import { chunkBytes, whole } from "./large-answers.ts";
+import { chunksInRoom, whole } from "./large-answers.ts";
 import { deleted, failureOf, outputOf, ownError, ownFailureOf, sendOwn } from "./openai-answer.ts";
 import { drained, STREAM_HEAD, write } from "./respond.ts";
 
@@ -101,12 +101,14 @@ async function* chunksOf(
   signal: AbortSignal,
   follower: Follower,
 ): AsyncGenerator<readonly Chunk[]> {
-  const { queue, answers } = gateway;
+  const { queue } = gateway;
   /** Of what the caller has; another run would say everything again. */
   let run: number | undefined;
   let holdMs = STREAM_HOLD_MAX_MS;
   for (;;) {
-    const taken = await queue.takeChunks(id, holdMs, signal);
+    const { taken, letGo } = await chunksInRoom(gateway, follower.res, holdMs, (ms, chunkMaxBytes) =>
+      queue.takeChunks(id, ms, signal, chunkMaxBytes),
+    );
     if (signal.aborted) throw leftBehind(gateway);
     if (taken === undefined) throw deleted(id);
     if (run !== undefined && run !== taken.run) {
@@ -114,7 +116,6 @@ async function* chunksOf(
     }
     if (taken.chunks.length > 0) run = taken.run;
     const isSilent = taken.chunks.length + follower.count === 0;
-    const letGo = answers.add(follower.res, chunkBytes(taken.chunks));
     if (taken.chunks.length > 0 || (isSilent && !isFinal(taken.state))) yield taken.chunks.map(chunkOf);
     letGo();
     if (!isFinal(taken.state)) {
@@ -133,7 +134,7 @@ async function* chunksOf(
     if (job.state !== "COMPLETED" && own === undefined) throw failureOf(job);
     if (own !== undefined) yield [{ value: own.body }];
     else if (run === undefined)
-      yield* streamedOutput((await outputOf(queue, await whole(gateway, follower.res, job))).values);
+      yield* streamedOutput((await outputOf(gateway, follower.res, await whole(gateway, follower.res, job))).values);
     return;
   }
 }

@@ -80,7 +80,7 @@ async function answerWhole({ res }: Call, gateway: GatewayContext, job: Job): Pr
   const own = ownFailureOf(job);
   if (own !== undefined) return sendOwn(res, own);
   if (job.state !== "COMPLETED") throw failureOf(job);
-  const answer = await wholeAnswer(gateway.queue, job);
+  const answer = await wholeAnswer(gateway, res, job);
   if (!Buffer.isBuffer(answer)) return sendOwn(res, answer);
   const timing = jobTiming(job, gateway.now(), gateway.forwarder.bootOf?.(job.workerId));
   sendJson(res, answer, ["Server-Timing", serverTiming(timing)]);

@@ -2,12 +2,14 @@
  * Chunks of a generator: as one JSON answer per call, or with Accept: text/event-stream as server-sent events until the
  * job is final. Each is handed out once, unless the caller says which it had last: then it may ask again.
  */
-import { isFinal, type JobState } from "../domain/job.ts";
+import { isFinal } from "../domain/job.ts";
 import { STREAM_HOLD_MAX_MS, WAIT_MAX_MS } from "../domain/limits.ts";
+import type { ChunksThere } from "../queue/queue.ts";
 import type { Call, GatewayContext } from "./context.ts";
 import { FOLLOW, GET_OR_POST, type JobRoute, jobOf, ownJob } from "./job-route.ts";
-import { chunkBytes, inRoom } from "./large-answers.ts";
+import { type Chunks, chunksInRoom } from "./large-answers.ts";
 import { wholeNumber } from "./query.ts";
+import { RateLimited } from "./rate-limits.ts";
 import { drained, STREAM_HEAD, sendJson, write } from "./respond.ts";
 
 export const stream: JobRoute = {
@@ -22,25 +24,19 @@ export const stream: JobRoute = {
     const signal = gateway.lookers.watch(call.req, call.res);
     if (call.req.headers.accept?.includes("text/event-stream")) return sendEvents(call, gateway, signal);
     const after = afterOf(call);
-    const read = () => chunksOf(call, gateway, after, Math.min(wait, STREAM_HOLD_MAX_MS), signal);
-    // Those that are handed out once cannot be let go.
-    const taken = await (after === undefined
-      ? read()
-      : inRoom(gateway, call.res, read, (taken) => chunkBytes(taken?.chunks ?? [])));
+    const { taken } = await chunksOf(call, gateway, after, Math.min(wait, STREAM_HOLD_MAX_MS), signal);
     if (taken === undefined) {
       ownJob(undefined, call);
       return;
     }
-    if (after === undefined) gateway.answers.add(call.res, chunkBytes(taken.chunks));
     sendJson(call.res, streamJson(taken, after));
   },
 };
 
+const NONE: Chunks<Taken> = { taken: undefined, letGo() {} };
 const EVENT_END = Buffer.from("}\n\n");
 
-interface Taken {
-  readonly state: JobState;
-  readonly chunks: readonly Uint8Array[];
+interface Taken extends ChunksThere {
   /** Undefined when the caller keeps no count. */
   readonly numbers?: readonly number[];
   /** Undefined when it does. */
@@ -56,13 +52,30 @@ function afterOf({ req, query }: Call): number | undefined {
 }
 
 function chunksOf(
-  { jobId }: Call,
-  { queue }: GatewayContext,
+  { jobId, res }: Call,
+  gateway: GatewayContext,
   after: number | undefined,
   holdMs: number,
   signal: AbortSignal,
-): Promise<Taken | undefined> {
-  return after === undefined ? queue.takeChunks(jobId, holdMs, signal) : queue.readChunks(jobId, after, holdMs, signal);
+): Promise<Chunks<Taken>> {
+  const { queue } = gateway;
+  return chunksInRoom<Taken>(gateway, res, holdMs, (ms, chunkMaxBytes) =>
+    after === undefined
+      ? queue.takeChunks(jobId, ms, signal, chunkMaxBytes)
+      : queue.readChunks(jobId, after, ms, signal, chunkMaxBytes),
+  );
+}
+
+/** As chunksOf, for a stream that is open: who finds no room goes on waiting for it. [] while there is none. */
+async function nextOf(...given: Parameters<typeof chunksOf>): Promise<Chunks<Taken>> {
+  const signal = given[4];
+  try {
+    return await chunksOf(...given);
+  } catch (error) {
+    if (signal.aborted) return NONE;
+    if (error instanceof RateLimited) return { ...NONE, taken: { state: "IN_PROGRESS", chunks: [] } };
+    throw error;
+  }
 }
 
 function streamJson({ state, chunks, numbers }: Taken, after: number | undefined): Buffer {
@@ -86,9 +99,8 @@ async function sendEvents(call: Call, gateway: GatewayContext, signal: AbortSign
   };
   let holdMs = STREAM_HOLD_MAX_MS;
   while (!signal.aborted) {
-    const taken = await chunksOf(call, gateway, after, holdMs, signal);
-    if (taken === undefined) break; // deleted meanwhile
-    const letGo = gateway.answers.add(res, chunkBytes(taken.chunks));
+    const { taken, letGo } = await nextOf(call, gateway, after, holdMs, signal);
+    if (taken === undefined) break; // deleted meanwhile, or nobody is there
     for (const [i, chunk] of taken.chunks.entries()) {
       const number = taken.numbers?.[i];
       await write(res, eventOf(chunk, number));

@@ -211,6 +211,16 @@ export interface JobReader {
   wait(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined>;
 }
 
+/** What was asked for is larger than it may be, and has so many bytes. */
+export interface LeftOut {
+  readonly leftOutBytes?: number;
+}
+
+export interface ChunksThere extends LeftOut {
+  readonly state: JobState;
+  readonly chunks: Uint8Array[];
+}
+
 /** What a running job says before it is done. Not needed to survive a crash of the platform beyond what is committed. */
 export interface JobProgress {
   /** Replaces the job's output while it is IN_PROGRESS, if it can be stored and fits beside the endpoint's others. */
@@ -224,12 +234,14 @@ export interface JobProgress {
    * Hands out the chunks not yet handed out, each once. Waits up to `holdMs` for the first one or the final state.
    * At most STREAM_ANSWER_MAX_BYTES of them and one at least; a final state stands only where nothing is left.
    * `run`: how often the job had begun anew when it gave them. undefined: no such job.
+   * A next one that is larger than `chunkMaxBytes` stays, and how large it is is told instead.
    */
   takeChunks(
     jobId: string,
     holdMs: number,
     signal?: AbortSignal,
-  ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[]; readonly run: number } | undefined>;
+    chunkMaxBytes?: number,
+  ): Promise<(ChunksThere & { readonly run: number }) | undefined>;
   /**
    * Gives `take` the chunks of a running job's run as they come, each in the turn in which it comes: those that takeChunks would give
    * next, as long as it says true. False, at once, where takeChunks has to say what there is; else true, when that is so:
@@ -253,7 +265,8 @@ export interface JobProgress {
     after: number,
     holdMs: number,
     signal?: AbortSignal,
-  ): Promise<{ readonly state: JobState; readonly chunks: Uint8Array[]; readonly numbers: number[] } | undefined>;
+    chunkMaxBytes?: number,
+  ): Promise<(ChunksThere & { readonly numbers: number[] }) | undefined>;
 }
 
 /** A final job whose caller wants to be told. */

@@ -771,6 +771,39 @@ function streams(under: () => QueueUnderTest, claimOne: ClaimOne, enqueued: Enqu
     }
   });
 
+  test("a chunk that is too large for who asks stays, and its size is told; it goes to nobody who follows", async () => {
+    const e = unique("endpoint");
+    const id = await enqueued(e);
+    const claim = await claimOne(e);
+    const big = Buffer.alloc(STREAM_ANSWER_MAX_BYTES + 1, "b");
+    const taker = (holdMs: number, chunkMaxBytes: number) => queue().takeChunks(id, holdMs, never, chunkMaxBytes);
+    const leftOut = { state: "IN_PROGRESS", chunks: [], leftOutBytes: big.length } as const;
+    // Also one who waits for it gets none.
+    const waiting = taker(60_000, big.length - 1);
+    await queue().chunk(claim, big);
+    assert.deepEqual(await waiting, { ...leftOut, run: 0 });
+    const reading = await queue().readChunks(id, 0, 60_000, never, big.length - 1);
+    assert.deepEqual(reading, { ...leftOut, numbers: [] });
+    assert.ok(big.equals((await queue().readChunks(id, 0, 0, never, big.length))!.chunks[0]!));
+    const following = async () => {
+      const seen: string[] = [];
+      const follows = queue().followChunks(id, 0, 60_000, (chunk) => seen.push(text(chunk)!) > 0);
+      await queue().chunk(claim, Buffer.from("1"));
+      await queue().chunk(claim, big);
+      await queue().chunk(claim, Buffer.from("2"));
+      assert.equal(await follows, true);
+      return seen;
+    };
+    const taken = (await taker(60_000, big.length))!;
+    assert.ok(big.equals(taken.chunks[0]!) && taken.leftOutBytes === undefined);
+    assert.deepEqual(await following(), ["1"]);
+    await queue().finish(claim, { state: "COMPLETED", output: OUTPUT });
+    assert.deepEqual(await taker(60_000, 1), { ...leftOut, run: 0 });
+    assert.ok(big.equals((await taker(0, big.length))!.chunks[0]!));
+    const last = (await taker(0, 1))!;
+    assert.deepEqual([last.state, last.chunks.map(text)], ["COMPLETED", ["2"]]);
+  });
+
   test("the chunks of a later run have higher numbers than all of the run before, also after a crash", async () => {
     const e = unique("endpoint");
     const id = await enqueued(e);

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
-import { GATEWAY_OUTPUT_MAX_BYTES } from "../../src/domain/limits.ts";
+import { GATEWAY_OUTPUT_MAX_BYTES, STREAM_ANSWER_MAX_BYTES } from "../../src/domain/limits.ts";
 import { dialPrivately } from "../../src/gateway/private-calls.ts";
 import { RATE_LIMITS_DEFAULT } from "../../src/gateway/rate-limits.ts";
 import { dialOwner, greetOwner } from "../../src/gateway-link/dial.ts";
@@ -313,6 +313,24 @@ test("A large output does not come with the end of its job, but with a question 
       ? platform.post(`/v2/jobs/${path}`, { input: {} })
       : platform.get(`/v2/jobs/${path}`));
     assert.ok(json.output.length === GATEWAY_OUTPUT_MAX_BYTES, path);
+  }
+});
+
+test("A large chunk does not come with the first look at it; gateways of the release before take it so", async (t) => {
+  const { platform, linked } = await started(t);
+  const { id } = (await platform.post("/v2/jobs/run", { input: {} })).json;
+  const [claim] = await platform.queue.claim("jobs", "w-1", 1, new AbortController().signal);
+  const chunk = Buffer.from(JSON.stringify("x".repeat(STREAM_ANSWER_MAX_BYTES)));
+  await platform.queue.chunk(claim!, chunk);
+  type Read = { readonly taken: { readonly leftOutBytes?: number }; readonly lengths: readonly number[] };
+  const asked = (given: object) => linked.link.ask<Read>("readChunks", { id, after: 0, holdMs: 0, ...given });
+  const before = await asked({});
+  assert.deepEqual([before.value.lengths, before.value.taken.leftOutBytes], [[chunk.length], undefined]);
+  const now = await asked({ chunkMaxBytes: STREAM_ANSWER_MAX_BYTES });
+  assert.deepEqual([now.value.lengths, now.value.taken.leftOutBytes, now.body.length], [[], chunk.length, 0]);
+  for (const query of ["?after=0", ""]) {
+    const { json } = await platform.get(`/v2/jobs/stream/${id}${query}`);
+    assert.equal(json.stream[0].output.length, STREAM_ANSWER_MAX_BYTES);
   }
 });
 

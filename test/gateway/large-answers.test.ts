@@ -9,6 +9,7 @@ import { KEY, type Platform, RawConnection, startPlatform } from "./support.ts";
 const LARGE = 16 * 1024 * 1024;
 const OUTPUT = Buffer.from(JSON.stringify("x".repeat(LARGE)));
 const CHUNK = Buffer.from(JSON.stringify("y".repeat(3 * 1024 * 1024)));
+const SHORT = Buffer.from('"z"');
 /** Who has had an answer of this size so long takes too long. */
 const TOO_LONG_MS = ANSWER_TAKEN_MAX_MS + OUTPUT.length / ANSWER_TAKEN_BYTES_PER_MS + 1;
 const PATIENT = { timeout: 120_000 };
@@ -94,29 +95,67 @@ test("Who waits too long for room is refused, and told where the result is", PAT
 });
 
 test(
-  "Chunks that can be read again wait for room; those that come once are counted, and do not",
+  "Chunks that are as large as an answer wait for room, also those that come once; short ones do not",
   PATIENT,
   async (t) => {
     const { platform, path, held } = await started(t);
-    for (let n = 0; n < 2; n++) await platform.post("/v2/other/run", { input: {} });
-    const claims = await platform.queue.claim("other", "w-2", 2, new AbortController().signal);
-    for (const claim of claims) for (let n = 0; n < 2; n++) await platform.queue.chunk(claim, CHUNK);
-    const [repeated, once] = claims.map(({ jobId }) => `/v2/other/stream/${jobId}`);
+    for (let n = 0; n < 3; n++) await platform.post("/v2/other/run", { input: {} });
+    const claims = await platform.queue.claim("other", "w-2", 3, new AbortController().signal);
+    for (const [n, claim] of claims.entries())
+      for (const chunk of n === 2 ? [SHORT] : [SHORT, CHUNK]) await platform.queue.chunk(claim, chunk);
+    const [repeated, once, short] = claims.map(({ jobId }) => `/v2/other/stream/${jobId}`);
     const callers = slow(t, platform, 2, path);
     await held(2, 0);
-    const again = platform.get(`${repeated}?after=0`);
+    assert.equal((await platform.get(once!)).json.stream.length, 1);
+    assert.equal((await platform.get(short!)).json.stream.length, 1);
+    const large = platform.get(once!);
     await held(2, 1);
-    assert.equal((await platform.get(once!)).json.stream.length, 2);
-    leave(callers);
-    const { status, json } = await again;
-    assert.deepEqual([status, json.stream.length, json.last], [200, 2, 2]);
-    await held(0, 0);
+    const again = platform.get(`${repeated}?after=1`);
+    await held(2, 2);
     // Of an open stream only what its caller has not taken is counted.
     const events = new RawConnection(platform.port);
     t.after(() => events.socket.destroy());
     events.write(`GET ${repeated}?after=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\n`);
     events.write("Accept: text/event-stream\r\n\r\n");
+    await events.until(/id: 1\n/);
+    await held(2, 3);
+    leave(callers);
+    const { status, json } = await again;
+    assert.deepEqual([status, json.stream.length, json.last], [200, 1, 2]);
+    assert.deepEqual([(await large).status, (await large).json.stream.length], [200, 1]);
     await events.until(/id: 2\n/);
+    await held(0, 0);
+  },
+);
+
+test(
+  "Who waits too long for the room of a chunk is refused, and nothing of it is lost; an open stream waits on",
+  PATIENT,
+  async (t) => {
+    const { platform, clock, path, held } = await started(t);
+    await platform.post("/v2/other/run", { input: {} });
+    const [claim] = await platform.queue.claim("other", "w-2", 1, new AbortController().signal);
+    await platform.queue.chunk(claim!, CHUNK);
+    const url = `/v2/other/stream/${claim!.jobId}`;
+    const callers = slow(t, platform, 2, path);
+    await held(2, 0);
+    // Their time is not over when that of those who wait is.
+    clock.ms -= 2 * ANSWER_ROOM_MAX_MS;
+    const refused = platform.get(url);
+    await held(2, 1);
+    const events = new RawConnection(platform.port);
+    t.after(() => events.socket.destroy());
+    events.write(`GET ${url} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\n`);
+    events.write("Accept: text/event-stream\r\n\r\n");
+    await held(2, 2);
+    clock.ms += ANSWER_ROOM_MAX_MS;
+    platform.gateway.context.answers.look();
+    const { status, json } = await refused;
+    assert.deepEqual([status, json.code], [429, "RATE_LIMITED"]);
+    await events.until(/: still waiting\n/);
+    await held(2, 1);
+    leave(callers);
+    await events.until(/data: \{"output":"y{100}/);
     await held(0, 0);
   },
 );

@@ -12,6 +12,7 @@ interface Taker {
   bytes: number;
   /** Of the job that gave them: it may have begun anew since the wait did. */
   run: number;
+  readonly chunkMaxBytes: number;
 }
 
 /** One who is told of each chunk of a run when it comes, and says whether it takes more. */
@@ -36,9 +37,9 @@ export class ChunkTakers {
    * Waits until something happens to a running job that has no chunks: those that were handed over meanwhile, or none.
    * undefined, at once, where the rows have to say what there is.
    */
-  async wait(job: RunningJob | undefined, holdMs: number, signal: AbortSignal | undefined) {
+  async wait(job: RunningJob | undefined, holdMs: number, signal: AbortSignal | undefined, chunkMaxBytes: number) {
     if (job === undefined || holdMs <= 0 || !this.#isFree(job)) return undefined;
-    const taker: Taker = { chunks: [], bytes: 0, run: runOf(job) };
+    const taker: Taker = { chunks: [], bytes: 0, run: runOf(job), chunkMaxBytes };
     this.#byJob.set(job.id, taker);
     await this.#waiters.wait(job.id, holdMs, signal);
     this.#byJob.delete(job.id);
@@ -55,10 +56,11 @@ export class ChunkTakers {
     return true;
   }
 
-  /** False when nobody follows the job, or not alone. */
+  /** False when nobody follows the job, or not alone; and for a chunk that is an answer by itself, which waits in its row for its turn. */
   pass(job: RunningJob, chunk: Uint8Array): boolean {
     const follower = this.#followers.get(job.id);
     if (follower === undefined || follower.run !== runOf(job)) return false;
+    if (chunk.byteLength > STREAM_ANSWER_MAX_BYTES) return false;
     if (this.#waiters.count(job.id) !== 1 || !this.#hasNone(job)) return false;
     if (!follower.take(chunk)) this.#waiters.notify(job.id);
     return true;
@@ -68,7 +70,7 @@ export class ChunkTakers {
     return this.#hasNone(job) && !this.#byJob.has(job.id) && !this.#followers.has(job.id);
   }
 
-  /** False when the chunk must be stored: nobody waits for it, or others look at the job's chunks too. */
+  /** False when the chunk must be stored: nobody waits for it, or for one so large, or others look at the job's chunks too. */
   handOver(job: RunningJob, chunk: Uint8Array): boolean {
     const taker = this.#byJob.get(job.id);
     if (taker === undefined || !this.#hasNone(job)) return false;
@@ -76,6 +78,7 @@ export class ChunkTakers {
     const isWoken = taker.chunks.length > 0;
     if (this.#waiters.count(job.id) !== (isWoken ? 0 : 1)) return false;
     const bytes = taker.bytes + costOf(chunk.byteLength);
+    if (chunk.byteLength > taker.chunkMaxBytes) return false;
     if (isWoken && (bytes > STREAM_ANSWER_MAX_BYTES || taker.run !== runOf(job))) return false;
     taker.chunks.push(chunk);
     taker.bytes = bytes;

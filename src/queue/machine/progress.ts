@@ -1,6 +1,6 @@
 /** What a running job says before it is done, whatever database keeps it: progress updates and the chunks of a generator. */
 import { isFinal, type JobState } from "../../domain/job.ts";
-import type { Claim, JobProgress } from "../queue.ts";
+import type { Claim, JobProgress, LeftOut } from "../queue.ts";
 import { ChunkTakers } from "./chunk-takers.ts";
 import { type Body, type JobRow, stateOf } from "./job-row.ts";
 import type { RunningJob } from "./live-state.ts";
@@ -19,16 +19,17 @@ export interface ProgressRows<Row extends JobRow> {
   /** Part of a batch. */
   addChunk(job: RunningJob, bytes: number, stored: Body): void;
   /** Chunks not handed out yet, in order; they are gone from the rows when this resolves. */
-  take(row: Row): Promise<{ readonly chunks: Uint8Array[]; readonly more: boolean; readonly run: number }>;
+  take(row: Row, chunkMaxBytes: number): Promise<Found & { readonly chunks: Uint8Array[]; readonly run: number }>;
   /** Chunks behind a number, in order; undefined for one whose bytes are gone. */
   read(
     row: Row,
     after: number,
-  ): Promise<{
-    readonly chunks: readonly (Uint8Array | undefined)[];
-    readonly numbers: number[];
-    readonly more: boolean;
-  }>;
+    chunkMaxBytes: number,
+  ): Promise<Found & { readonly chunks: readonly (Uint8Array | undefined)[]; readonly numbers: number[] }>;
+}
+
+interface Found extends LeftOut {
+  readonly more: boolean;
 }
 
 interface Update {
@@ -159,15 +160,15 @@ export function jobProgress<Row extends JobRow>(
     followChunks: (jobId, run, holdMs, take, signal) =>
       takers.follow(live.running.get(jobId), { run, take }, holdMs, signal),
 
-    async takeChunks(jobId, holdMs, signal) {
-      const handed = await takers.wait(live.running.get(jobId), holdMs, signal);
+    async takeChunks(jobId, holdMs, signal, chunkMaxBytes = Number.POSITIVE_INFINITY) {
+      const handed = await takers.wait(live.running.get(jobId), holdMs, signal, chunkMaxBytes);
       if (handed !== undefined && handed.chunks.length > 0) return { state: "IN_PROGRESS", ...handed };
-      return heldChunks(jobId, handed === undefined ? holdMs : 0, signal, (row) => rows.take(row));
+      return heldChunks(jobId, handed === undefined ? holdMs : 0, signal, (row) => rows.take(row, chunkMaxBytes));
     },
 
-    readChunks: (jobId, after, holdMs, signal) =>
+    readChunks: (jobId, after, holdMs, signal, chunkMaxBytes = Number.POSITIVE_INFINITY) =>
       heldChunks(jobId, holdMs, signal, async (row) => {
-        const { chunks, ...read } = await rows.read(row, after);
+        const { chunks, ...read } = await rows.read(row, after, chunkMaxBytes);
         return { chunks: chunks.map((bytes) => bytes ?? NOTHING), ...read };
       }),
   };

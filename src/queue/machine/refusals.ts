@@ -1,6 +1,7 @@
 /** What does not fit, and how that is said. */
 import { SvcError } from "../../domain/errors.ts";
 import { STREAM_ANSWER_MAX_BYTES, STREAM_CHUNK_COST_BYTES } from "../../domain/limits.ts";
+import type { LeftOut } from "../queue.ts";
 import type { JobRow } from "./job-row.ts";
 import type { EndpointState, RunningJob } from "./live-state.ts";
 import type { QueueBounds } from "./machine.ts";
@@ -36,12 +37,22 @@ export function costOf(bytes: number): number {
 }
 
 /** As many chunks, in order, as fit in an answer, and whether there are more. */
-export function fitting<Chunk extends { readonly bytes: number }>(chunks: Iterable<Chunk>) {
+export interface Fitting<Chunk> extends LeftOut {
+  readonly rows: readonly Chunk[];
+  readonly more: boolean;
+}
+
+export function fitting<Chunk extends { readonly bytes: number }>(
+  chunks: Iterable<Chunk>,
+  chunkMaxBytes: number,
+): Fitting<Chunk> {
   const rows: Chunk[] = [];
   let bytes = 0;
   for (const chunk of chunks) {
     bytes += costOf(chunk.bytes);
-    if (bytes > STREAM_ANSWER_MAX_BYTES && rows.length > 0) return { rows, more: true };
+    const isFirst = rows.length === 0;
+    if (isFirst && chunk.bytes > chunkMaxBytes) return { rows, more: true, leftOutBytes: chunk.bytes };
+    if (!isFirst && bytes > STREAM_ANSWER_MAX_BYTES) return { rows, more: true };
     rows.push(chunk);
   }
   return { rows, more: false };

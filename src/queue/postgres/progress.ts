@@ -1,7 +1,7 @@
 /** Rows of what a running job says: its last update, and its chunks. */
 import { STREAM_ANSWER_MAX_BYTES } from "../../domain/limits.ts";
 import type { ProgressRows } from "../machine/progress.ts";
-import { costOf, fitting, runOf } from "../machine/refusals.ts";
+import { costOf, type Fitting, fitting, runOf } from "../machine/refusals.ts";
 import type { Query } from "./connection.ts";
 import type { PostgresCore } from "./core.ts";
 import { type FoundRow, findRow } from "./rows.ts";
@@ -13,10 +13,8 @@ interface ChunkRow {
   readonly ref: string | null;
 }
 
-interface Chunks {
+interface Chunks extends Fitting<ChunkRow> {
   readonly row: FoundRow;
-  readonly rows: readonly ChunkRow[];
-  readonly more: boolean;
 }
 
 // As many as fit in an answer, and one of those that do not.
@@ -28,23 +26,23 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
   const { live } = core;
   const read: Query = (text, values) => core.db.read(text, values);
 
-  async function chunksOf(query: Query, row: FoundRow, after: number): Promise<Chunks> {
-    return { row, ...fitting(await query<ChunkRow>(CHUNKS, [row.seq, after])) };
+  async function chunksOf(query: Query, row: FoundRow, after: number, chunkMaxBytes: number): Promise<Chunks> {
+    return { row, ...fitting(await query<ChunkRow>(CHUNKS, [row.seq, after]), chunkMaxBytes) };
   }
 
   async function bytesOf({ body, ref }: ChunkRow): Promise<Uint8Array | undefined> {
     return ref === null ? body! : core.bodies.read(ref);
   }
 
-  async function take(found: FoundRow) {
+  async function take(found: FoundRow, chunkMaxBytes: number) {
     core.checkNumber(found.endpoint);
     const { seq, id, endpoint } = found;
     if (found.chunk_count === 0) return { chunks: [], more: false, run: runOf(found) };
     const kept: string[] = [];
     let isTaken = false;
     try {
-      const taken = await core.run(
-        ({ row, rows, more }: Chunks) => {
+      const { rows: taken, ...rest } = await core.run(
+        ({ row, rows, ...found }: Chunks) => {
           core.checkNumber(endpoint);
           // Another may have taken them in this batch, or the job may have begun anew.
           const until = core.unit.chunksOut.get(seq) ?? 0;
@@ -61,17 +59,17 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
             kept.push(ref);
             core.taking.add(ref);
           }
-          return { row, rows: left, more, run: runOf(row) };
+          return { rows: left, ...found, run: runOf(row) };
         },
-        { load: async (query) => chunksOf(query, (await findRow(query, id)) ?? found, 0) },
+        { load: async (query) => chunksOf(query, (await findRow(query, id)) ?? found, 0, chunkMaxBytes) },
       );
       isTaken = true;
       const chunks: Uint8Array[] = [];
-      for (const row of taken.rows) {
+      for (const row of taken) {
         const bytes = await bytesOf(row);
         if (bytes !== undefined) chunks.push(bytes);
       }
-      return { chunks, more: taken.more, run: taken.run };
+      return { chunks, ...rest };
     } finally {
       for (const ref of kept) {
         core.taking.delete(ref);
@@ -99,10 +97,10 @@ export function progressRows(core: PostgresCore): ProgressRows<FoundRow> {
 
     take,
 
-    async read(row, after) {
+    async read(row, after, chunkMaxBytes) {
       core.checkNumber(row.endpoint);
-      const { rows, more } = await chunksOf(read, row, after);
-      return { chunks: await Promise.all(rows.map(bytesOf)), numbers: rows.map(({ n }) => n), more };
+      const { row: _, rows, ...found } = await chunksOf(read, row, after, chunkMaxBytes);
+      return { chunks: await Promise.all(rows.map(bytesOf)), numbers: rows.map(({ n }) => n), ...found };
     },
   };
 }

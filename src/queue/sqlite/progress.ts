@@ -14,8 +14,8 @@ export function progressRows(core: QueueCore): ProgressRows<JobRow> {
   const { sql, files, live } = core;
 
   /** Read no further than they fit in an answer. */
-  function next(seq: number, after: number) {
-    return fitting(sql.chunksAfter.iterate(seq, after) as Iterable<unknown> as Iterable<ChunkRow>);
+  function next(seq: number, after: number, chunkMaxBytes: number) {
+    return fitting(sql.chunksAfter.iterate(seq, after) as Iterable<unknown> as Iterable<ChunkRow>, chunkMaxBytes);
   }
 
   return {
@@ -29,14 +29,14 @@ export function progressRows(core: QueueCore): ProgressRows<JobRow> {
       sql.insertChunk.run(job.seq, bytes, stored);
     },
 
-    async take(row) {
+    async take(row, chunkMaxBytes) {
       const { seq, id, endpoint } = row;
       if (sql.anyChunk.get(seq) === undefined) return { chunks: [], more: false, run: runOf(row) };
       const kept: string[] = [];
       try {
-        const { rows, more, run } = await core.run(() => {
+        const { rows, ...taken } = await core.run(() => {
           const now = sql.meta.get(id) as unknown as JobRow | undefined;
-          const found = { ...next(seq, 0), run: now === undefined ? 0 : runOf(now) };
+          const found = { ...next(seq, 0, chunkMaxBytes), run: now === undefined ? 0 : runOf(now) };
           const last = found.rows.at(-1);
           if (last === undefined) return found;
           sql.takeChunks.run(seq, last.seq);
@@ -50,16 +50,16 @@ export function progressRows(core: QueueCore): ProgressRows<JobRow> {
           const bytes = typeof body === "string" ? await files.read(body) : body;
           if (bytes !== undefined) chunks.push(bytes);
         }
-        return { chunks, more, run };
+        return { chunks, ...taken };
       } finally {
         for (const digest of kept) files.release(digest);
       }
     },
 
-    async read({ seq }, after) {
-      const { rows, more } = next(seq, after);
+    async read({ seq }, after, chunkMaxBytes) {
+      const { rows, ...read } = next(seq, after, chunkMaxBytes);
       const chunks = await Promise.all(rows.map(({ body }) => (typeof body === "string" ? files.read(body) : body)));
-      return { chunks, numbers: rows.map((row) => row.seq), more };
+      return { chunks, numbers: rows.map((row) => row.seq), ...read };
     },
   };
 }
