@@ -1,5 +1,6 @@
 /** A link to another platform on the same database. */
 import type { TLSSocket } from "node:tls";
+import { SvcError } from "../domain/errors.ts";
 import { REPLICA_LINK_SILENCE_MS, REPLICA_SILENT_MS } from "../domain/limits.ts";
 import type { Traces } from "../domain/traces.ts";
 import type { GatewayLog } from "../gateway/context.ts";
@@ -43,8 +44,14 @@ export async function dialPlatform(
   const { link, settings } = await greetOwner(await dialReplica(at, certificate, "link"), undefined);
   const dial = (protocol: ReplicaProtocol) => dialReplica(at, certificate, protocol);
   const calls = new Set<TLSSocket>();
+  let hasEnded = false;
   const dialCalls = async () => {
     const socket = await dial("calls");
+    // Nothing was sent yet: another is asked. It might end before it answers.
+    if (hasEnded) {
+      socket.destroy();
+      throw new SvcError("PLATFORM_UNREACHABLE", `The link to the platform at ${row.address} has ended.`);
+    }
     calls.add(socket);
     socket.once("close", () => calls.delete(socket));
     return socket;
@@ -53,6 +60,7 @@ export async function dialPlatform(
   let leaves = false;
   const closed = new Promise<string>((resolve) => {
     link.onClosed = (reason) => {
+      hasEnded = true;
       told.gone(backing);
       // One that leaves answers what was passed on to it; one that vanishes, or stands still, closes nothing.
       if (!leaves) for (const socket of calls) socket.destroy();

@@ -244,6 +244,8 @@ export class Replica {
 
   /** Links of others end. */
   async close(): Promise<void> {
+    // What another passed on before it knew, and came late.
+    await this.#gateway.close(0);
     this.#route.close();
     await (this.#gateways ?? this.#released)?.close();
     await this.#place?.close();

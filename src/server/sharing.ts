@@ -279,6 +279,8 @@ export class Sharing {
 
   async close(): Promise<void> {
     this.#stop.abort();
+    // What another passed on before it knew, and came late.
+    await this.#gateway.close(0);
     this.route.close();
     this.#machines?.close();
     await this.#links?.close();
