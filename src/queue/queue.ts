@@ -40,7 +40,12 @@ export interface Enqueued {
   readonly job?: Job;
 }
 
-export interface Job {
+/** Of an output or a chunk that was left out, as it is larger than was asked for. */
+export interface LeftOut {
+  readonly leftOutBytes?: number;
+}
+
+export interface Job extends LeftOut {
   readonly id: string;
   readonly endpointId: string;
   readonly state: JobState;
@@ -51,8 +56,6 @@ export interface Job {
   readonly output: Uint8Array | null;
   /** Nobody else has these bytes: their memory may be given back once they were sent. */
   readonly isOutputOwn?: boolean;
-  /** Of an output that was left out, as it is larger than was asked for. */
-  readonly leftOutBytes?: number;
   /** Text, or the JSON of a JobFailure; "" when there is none. */
   readonly error: string;
   /** "" before the first claim. */
@@ -209,11 +212,6 @@ export interface JobReader {
   claimsOf(workerId: string): Promise<Claim[]>;
   /** The job as soon as it is final, or as it is when `timeoutMs` have passed or `signal` aborts; undefined: no such job. */
   wait(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job | undefined>;
-}
-
-/** What was asked for is larger than it may be, and has so many bytes. */
-export interface LeftOut {
-  readonly leftOutBytes?: number;
 }
 
 export interface ChunksThere extends LeftOut {

@@ -1,11 +1,11 @@
 /** What a running job says before it is done, whatever database keeps it: progress updates and the chunks of a generator. */
 import { isFinal, type JobState } from "../../domain/job.ts";
-import type { Claim, JobProgress, LeftOut } from "../queue.ts";
+import type { Claim, JobProgress } from "../queue.ts";
 import { ChunkTakers } from "./chunk-takers.ts";
 import { type Body, type JobRow, stateOf } from "./job-row.ts";
 import type { RunningJob } from "./live-state.ts";
 import type { QueueMachine } from "./machine.ts";
-import { costOf, excessOf } from "./refusals.ts";
+import { costOf, excessOf, type Fitting } from "./refusals.ts";
 import type { RunningJobs } from "./running-jobs.ts";
 import type { StoredBodies } from "./stored-bodies.ts";
 
@@ -28,9 +28,7 @@ export interface ProgressRows<Row extends JobRow> {
   ): Promise<Found & { readonly chunks: readonly (Uint8Array | undefined)[]; readonly numbers: number[] }>;
 }
 
-interface Found extends LeftOut {
-  readonly more: boolean;
-}
+type Found = Omit<Fitting<never>, "rows">;
 
 interface Update {
   readonly fence: number;

@@ -36,12 +36,12 @@ export function costOf(bytes: number): number {
   return bytes + STREAM_CHUNK_COST_BYTES;
 }
 
-/** As many chunks, in order, as fit in an answer, and whether there are more. */
 export interface Fitting<Chunk> extends LeftOut {
   readonly rows: readonly Chunk[];
   readonly more: boolean;
 }
 
+/** As many chunks, in order, as fit in an answer, and whether there are more; none where the first is larger than `chunkMaxBytes`. */
 export function fitting<Chunk extends { readonly bytes: number }>(
   chunks: Iterable<Chunk>,
   chunkMaxBytes: number,
