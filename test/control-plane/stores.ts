@@ -49,12 +49,13 @@ async function openEmbedded(dir: string, clock: () => number): Promise<TestStore
     database.connection.exec(statement);
     return [];
   };
+  const logs = new LogFiles(join(dir, "logs"), clock);
   const close = async () => {
+    await logs.idle();
     await queue.close();
     await store.close();
     database.close();
   };
-  const logs = new LogFiles(join(dir, "logs"), clock);
   const logins = new MemoryLogins(() => performance.now(), randomBytes);
   return { store, queue, logs, logins, isPostgres: false, sql, close };
 }

@@ -99,9 +99,10 @@ test("What broke off goes on behind what has arrived, also after another start",
   await again.open();
   again.allow([layer.ticket]);
   assert.ok((await buffer(await again.store.open(layer.digest))).equals(layer.content));
+  // One that the first had sent may arrive late, too.
   assert.deepEqual(
-    asked.map(({ range }) => range?.split("-")[0]).sort(),
-    [`bytes=${2 * LAYER_PART_BYTES}`, `bytes=${LAYER_PART_BYTES}`].sort(),
+    new Set(asked.map(({ range }) => range?.split("-")[0])),
+    new Set([`bytes=${2 * LAYER_PART_BYTES}`, `bytes=${LAYER_PART_BYTES}`]),
   );
 });
 

@@ -396,7 +396,12 @@ describe("replicas of the queue on PostgreSQL", { skip }, () => {
     assert.deepEqual(new Set(child.said.get("refused")), new Set(["MOVED"]));
     assert.equal(await written(), before);
     for (const id of child.said.get("accepted") ?? []) assert.notEqual(await second.queue.find(id), undefined, id);
-    for (const e of endpoints) assert.equal((await second.queue.enqueue(newJob(e))).created, true);
+    try {
+      for (const e of endpoints) assert.equal((await second.queue.enqueue(newJob(e))).created, true);
+    } catch (error) {
+      if (second.queue.shards.ownership.in("OWNER").length < 256) return false;
+      throw error;
+    }
     return true;
   }
 });

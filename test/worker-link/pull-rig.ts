@@ -24,7 +24,13 @@ export interface Answer {
   readonly json: any;
 }
 
-export async function openPull(t: TestContext, hooks: Partial<LinkHooks> = {}, settings: Partial<Endpoint> = {}) {
+/** Questions are held for `pullHoldMs`: by default longer than any test takes, so one that is open waits for what the test does. */
+export async function openPull(
+  t: TestContext,
+  hooks: Partial<LinkHooks> = {},
+  settings: Partial<Endpoint> = {},
+  pullHoldMs = 60_000,
+) {
   const dir = mkdtempSync(path.join(tmpdir(), "svc-pull-"));
   const database = openPlatformDatabase(dir, "normal");
   const store = await openSqliteStore(database);
@@ -39,7 +45,7 @@ export async function openPull(t: TestContext, hooks: Partial<LinkHooks> = {}, s
       queue,
       hooks: { ...QUIET_HOOKS, platformUrl: async () => "", launcherConnected: () => false, ...hooks },
       now: () => performance.now() + laterMs,
-      pullHoldMs: 300,
+      pullHoldMs,
     });
     await link.listen(path.join(dir, "p.sock"));
     const gateway = createGateway({
