@@ -34,9 +34,10 @@ describe("requests that may be repeated", () => {
       tries++;
       response.writeHead(503).end(AWAY);
     });
-    const endpoint = new Endpoint({ url, patienceMs: 250 });
+    const endpoint = new Endpoint({ url, patienceMs: 2_500 });
     await assert.rejects(endpoint.health(), { code: "SHUTTING_DOWN" });
-    assert.equal(tries, 2, "after 100 ms, and not after 200 more");
+    // After 100, 200, 400 and 800 ms, and not after 1,600 more; fewer where the answers themselves took long.
+    assert.ok(tries >= 2 && tries <= 5, `${tries}`);
   });
 
   test("an answer that breaks off in the middle is asked for again", async () => {

@@ -122,8 +122,8 @@ describe("a layer's upload", () => {
   });
 
   test("gives up when nothing more arrives, and says how it continues", async () => {
-    const { platform, asked } = await playing(partly(5), cut, partly(5), cut, partly(5), cut);
-    const upload = uploadLayer(platform, digest, path, { patienceMs: 250 });
+    const { platform, asked } = await playing(...Array.from({ length: 20 }, () => [partly(5), cut]).flat());
+    const upload = uploadLayer(platform, digest, path, { patienceMs: 2_500 });
     await assert.rejects(upload, (error) => {
       assert.ok(error instanceof SvcError);
       assert.equal(error.code, "PLATFORM_UNREACHABLE");

@@ -206,7 +206,7 @@ test("a sender that waits for the store is let wait: until it begins, and until 
 });
 
 test("a sender that falls silent is let go also where the layer is there, from somebody else", async (t) => {
-  const platform = await startPlatform(t, { uploadIdleMs: 60 });
+  const platform = await startPlatform(t, { uploadIdleMs: 500 });
   const bytes = randomBytes(1000);
   await platform.upload(bytes);
   await deploy(platform, await sample(platform), { env: ENV, environment: "staging" });

@@ -71,7 +71,7 @@ describe("logs in a bucket", { skip }, () => {
   /** A database and a prefix of its own. */
   async function place(t: TestContext, s3Server = bucketServer): Promise<Place> {
     const access = { url: parseDatabaseUrl(await server.database(`logs_${++count}`)), passwordFile: undefined };
-    const postgres = new Postgres({ access, connectionsMax: 4, waitMaxMs: 500 });
+    const postgres = new Postgres({ access, connectionsMax: 4 });
     await (await openPostgresStore(postgres)).close();
     const prefix = `${randomBytes(6).toString("hex")}/`;
     const bucket = await Bucket.open({ ...s3Server.settings, prefix });
