@@ -166,7 +166,7 @@ class Calling(PeerTest):
 
         def answer(request):
             if request.action in ("runsync", "status-sync"):
-                time.sleep(0.3)
+                time.sleep(2)
             return 200, answers["cancel" if request.action == "cancel" else "runsync"]
 
         self.jobs = answer
@@ -175,7 +175,7 @@ class Calling(PeerTest):
             def run():
                 return infer(1)
         """)
-        link.job(1, {"$svc": {"tagged": True, "timeoutMs": 200}})
+        link.job(1, {"$svc": {"tagged": True, "timeoutMs": 1_500}})
         self.assertEqual(link.result(1).json["error_type"], "svc.JobTimedOut")
         self.assertEqual(self.http.seen("cancel")[0].path, "/v2/ep-i/cancel/sync-1")
 
