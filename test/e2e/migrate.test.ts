@@ -31,7 +31,9 @@ const skip =
   embeddedOnly("it begins with a data directory") ||
   ("missing" in postgres && postgres.missing) ||
   ("missing" in s3 && s3.missing);
-const BASE = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, CI: "1", NO_COLOR: "1" };
+/** Results are kept for longer than all moves take together. */
+const KEPT = { SVC_RUNSYNC_RETENTION_S: "3600" };
+const BASE = { PATH: process.env.PATH, HOME: process.env.HOME, ...COMPILED, ...KEPT, CI: "1", NO_COLOR: "1" };
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into any answer
 type Answered = Record<string, any>;
 const BIG = "x".repeat(200_000);
