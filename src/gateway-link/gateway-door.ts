@@ -6,6 +6,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import { createServer, type Server, type Socket } from "node:net";
 import { z } from "zod";
 import { GATEWAY_FRAME_MAX_BYTES, LINK_GREETERS_MAX, LINK_GREETING_MAX_MS } from "../domain/limits.ts";
+import { AwaitedSet } from "../lib/awaited-set.ts";
 import { type Frame, readHead } from "../lib/frames.ts";
 import { listenPrivately } from "../lib/listen-privately.ts";
 import { Connection } from "../worker-link/connection.ts";
@@ -31,7 +32,7 @@ export interface GatewayDoorDeps extends AskedOf {
 
 export class GatewayDoor {
   readonly #deps: GatewayDoorDeps;
-  readonly #sessions = new Set<GatewaySession>();
+  readonly #sessions = new AwaitedSet<GatewaySession>();
   readonly #connections = new Set<Connection>();
   #greeting = 0;
   #isClosed = false;
@@ -59,6 +60,11 @@ export class GatewayDoor {
     const isAwaited = change.table !== "workers";
     const acks = [...this.#sessions].map((session) => session.changed(change, isAwaited));
     return isAwaited ? Promise.all(acks).then(() => {}) : undefined;
+  }
+
+  /** Resolves when none has a link. */
+  left(): Promise<void> {
+    return this.#sessions.empty();
   }
 
   /** Gateways stop accepting and answer what runs. */

@@ -9,6 +9,7 @@ import { connect, createServer, type Server, type TLSSocket } from "node:tls";
 import { cannotListen } from "../domain/cannot-listen.ts";
 import { SvcError } from "../domain/errors.ts";
 import { LINK_GREETERS_MAX, LINK_GREETING_MAX_MS, LINK_PING_MS } from "../domain/limits.ts";
+import { AwaitedSet } from "../lib/awaited-set.ts";
 import type { Certificate } from "../lib/self-signed-certificate.ts";
 
 /**
@@ -36,7 +37,7 @@ export class ReplicaDoor {
   readonly #certificate: Certificate;
   readonly #accept: Accept;
   readonly #connections = new Set<Socket>();
-  #greeting = 0;
+  readonly #greeting = new AwaitedSet<Socket>();
   #server: Server | undefined;
 
   constructor(certificate: Certificate, accept: Accept) {
@@ -73,6 +74,11 @@ export class ReplicaDoor {
     return (server.address() as AddressInfo).port;
   }
 
+  /** Resolves when whoever has come has proved itself, or is gone. */
+  greeted(): Promise<void> {
+    return this.#greeting.empty();
+  }
+
   async close(): Promise<void> {
     const server = this.#server;
     const closed = server && new Promise<void>((resolve) => server.close(() => resolve()));
@@ -83,36 +89,26 @@ export class ReplicaDoor {
   #count(socket: Socket): void {
     this.#connections.add(socket);
     socket.on("error", () => socket.destroy());
-    socket.once("close", () => this.#connections.delete(socket));
-    if (this.#greeting >= LINK_GREETERS_MAX) {
-      socket.destroy();
-      return;
-    }
-    this.#greeting++;
-    let isOver = false;
-    const over = () => {
-      if (!isOver) this.#greeting--;
-      isOver = true;
-    };
-    greeters.set(socket, over);
-    socket.once("close", over);
+    socket.once("close", () => {
+      this.#connections.delete(socket);
+      this.#greeting.delete(socket);
+    });
+    if (this.#greeting.size < LINK_GREETERS_MAX) this.#greeting.add(socket);
+    else socket.destroy();
   }
 
   #greeted(socket: TLSSocket, known: X509Certificate): void {
     socket.on("error", () => socket.destroy());
-    const raw = (socket as unknown as { _parent?: Socket })._parent;
-    if (raw !== undefined) greeters.get(raw)?.();
     const protocol = protocolOf(socket);
     if (protocol === undefined || !isSame(socket, known)) socket.destroy();
     else {
       endWithPeer(socket, protocol);
       this.#accept(socket, protocol);
     }
+    const raw = (socket as unknown as { _parent?: Socket })._parent;
+    if (raw !== undefined) this.#greeting.delete(raw);
   }
 }
-
-/** What ends the greeting of a connection. */
-const greeters = new WeakMap<Socket, () => void>();
 
 /** Connects, and says nothing before both have proved themselves. Throws PLATFORM_UNREACHABLE; its cause has the system's code. */
 export async function dialReplica(

@@ -11,6 +11,7 @@ import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { LINK_GREETING_MAX_MS } from "../domain/limits.ts";
+import { AwaitedSet } from "../lib/awaited-set.ts";
 import { listenPrivately } from "../lib/listen-privately.ts";
 
 export const PRIVATE_SECRET_BYTES = 32;
@@ -18,6 +19,7 @@ const FULL_QUEUE_PAUSE_MS = 10;
 
 export class PrivateCalls {
   readonly #accept: (socket: Socket) => void;
+  readonly #greeting = new AwaitedSet<Socket>();
   #server: Server | undefined;
 
   /** `accept` gets each connection whose beginning is right. */
@@ -31,16 +33,28 @@ export class PrivateCalls {
     this.#server = server;
   }
 
+  /** Resolves when whoever has come is accepted, or gone. */
   async close(): Promise<void> {
     const server = this.#server;
     if (server !== undefined) await new Promise<void>((resolve) => server.close(() => resolve()));
+    await this.#greeting.empty();
+  }
+
+  /** Cuts off who has not said yet whose connection it is. */
+  cut(): void {
+    for (const socket of this.#greeting) socket.destroy();
   }
 
   /** One that came elsewhere. */
   greet(socket: Socket, secret: Uint8Array): void {
     const late = setTimeout(() => socket.destroy(), LINK_GREETING_MAX_MS);
+    this.#greeting.add(socket);
+    const greeted = () => {
+      clearTimeout(late);
+      this.#greeting.delete(socket);
+    };
     socket.on("error", () => socket.destroy());
-    socket.once("close", () => clearTimeout(late));
+    socket.once("close", greeted);
     let length: number | undefined;
     const read = () => {
       if (length === undefined) {
@@ -54,7 +68,6 @@ export class PrivateCalls {
       }
       const caller: Buffer | null = socket.read(length);
       if (caller === null) return;
-      clearTimeout(late);
       socket.off("readable", read);
       try {
         const [remoteAddress, localPort] = JSON.parse(caller.toString()) as [string, number];
@@ -64,6 +77,7 @@ export class PrivateCalls {
         return;
       }
       this.#accept(socket);
+      greeted();
     };
     socket.on("readable", read);
   }

@@ -145,7 +145,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     close: (graceMs) => {
       // Called again while it closes, it shortens the grace.
       closed ??= Promise.all([new Promise<void>((resolve) => server.close(() => resolve())), privateCalls.close()]);
-      return close(server, connections, context, graceMs, closed);
+      return close(server, connections, context, graceMs, { closed, cut: () => privateCalls.cut() });
     },
   };
 }
@@ -231,7 +231,7 @@ async function close(
   connections: ReadonlySet<Socket>,
   context: GatewayContext,
   graceMs: number,
-  closed: Promise<unknown>,
+  others: { readonly closed: Promise<unknown>; cut(): void },
 ): Promise<void> {
   context.closing = true;
   context.lookers.endAll();
@@ -241,8 +241,9 @@ async function close(
   const grace = setTimeout(() => context.callers.endAll(), graceMs);
   const end = setTimeout(() => {
     for (const socket of connections) socket.destroy();
+    others.cut();
   }, graceMs + CLOSE_LAST_ANSWERS_MS);
-  await closed;
+  await others.closed;
   // Those of other platforms the server does not count.
   for (const socket of connections) await new Promise((resolve) => socket.once("close", resolve));
   clearInterval(sweep);

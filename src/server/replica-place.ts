@@ -1,6 +1,9 @@
 /** Where other platforms on the database, and people, find this one: its row, its door, and its status. */
 import type { Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { REPLICA_SILENT_MS } from "../domain/limits.ts";
 import { VERSION } from "../domain/version.ts";
+import type { GatewayDoor } from "../gateway-link/gateway-door.ts";
 import { LINK_VERSIONS } from "../gateway-link/protocol.ts";
 import { ReplicaDoor, type ReplicaProtocol } from "../gateway-link/replica-door.ts";
 import { hostPort } from "../lib/host-port.ts";
@@ -58,6 +61,15 @@ export class ReplicaPlace {
     await this.#replicas.start();
     this.#status = new StatusSocket(() => status(this.#replicas!));
     await this.#status.listen(statusPath);
+  }
+
+  /**
+   * Resolves when nobody asks it any more: those whose links end have ended them, and who dialled before has been let in. At the latest after
+   * REPLICA_SILENT_MS, or when `hurry` ends.
+   */
+  async quiet(links: GatewayDoor | undefined, hurry: AbortSignal): Promise<void> {
+    const left = Promise.resolve(links?.left()).then(() => this.#door?.greeted());
+    await Promise.race([left, pause(REPLICA_SILENT_MS, undefined, { signal: hurry, ref: false }).catch(() => {})]);
   }
 
   async close(): Promise<void> {

@@ -237,6 +237,7 @@ export class Replica {
     this.#over = new AbortController();
     this.#follows = this.#follow();
     await this.#callersGo(hurry);
+    await this.#place?.quiet(this.#released, hurry);
     await callersLeave();
     this.#over.abort();
     await this.#follows;

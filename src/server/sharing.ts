@@ -274,6 +274,7 @@ export class Sharing {
     await this.#leaveRow();
     const restMs = (this.#leftAt ?? 0) + REPLICA_LEAVE_MS - performance.now();
     await pause(Math.max(0, restMs), undefined, { signal: hurry }).catch(() => {});
+    await this.#place.quiet(this.#released, hurry);
     await callersLeave();
   }
 

@@ -53,7 +53,7 @@ while not os.path.exists(${file("go")}):
   await eventually(() => assert.ok(existsSync(at("waits"))));
   const [endpoint] = await platform.endpoints();
   const starting = async () => (await platform.call(`/v2/${endpoint!.id}/health`)).json.workers.initializing;
-  assert.equal(await starting(), 2);
+  await eventually(async () => assert.equal(await starting(), 2));
   process.kill(pid, "SIGCONT");
   await eventually(async () => assert.equal(await starting(), 1));
   await eventually(() => assert.equal(existsSync(`/proc/${pid}`), false));

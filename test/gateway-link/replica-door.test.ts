@@ -30,7 +30,7 @@ async function open(t: TestContext) {
   });
   const port = await door.listen({ host: HOST, port: 0 });
   t.after(() => door.close());
-  return { accepted, heard, port };
+  return { door, accepted, heard, port };
 }
 
 /** Resolves when the other end, or this one, has closed it. */
@@ -55,6 +55,27 @@ test("Both ends have the same key: they agree on what they speak, and bytes go b
       ["hello link", "hello calls"],
     ],
   );
+});
+
+test("Whoever has dialled is let in, or gone, when it is said that all are greeted", async (t) => {
+  const { door, accepted, port } = await open(t);
+  await door.greeted();
+  const silent = connectTcp(port, HOST);
+  await once(silent, "connect");
+  // Both have come: it is in TLS that the other end of this one is there first.
+  const dialled = await dialReplica({ host: HOST, port }, OURS, "calls");
+  let isGreeted = false;
+  const greeted = door.greeted().then(() => {
+    isGreeted = true;
+  });
+  await eventually(() => assert.deepEqual(accepted, ["calls"]));
+  assert.equal(isGreeted, false, "one has said nothing yet");
+  silent.destroy();
+  await greeted;
+  const next = await dialReplica({ host: HOST, port }, OURS, "link");
+  await door.greeted();
+  assert.deepEqual(accepted, ["calls", "link"]);
+  for (const socket of [dialled, next]) socket.destroy();
 });
 
 test("Who has no key, another key, another protocol or an older TLS is not let in, and says nothing to anybody", async (t) => {

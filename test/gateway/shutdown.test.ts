@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { test } from "node:test";
+import { type AddressInfo, createServer as createNetServer } from "node:net";
+import { type TestContext, test } from "node:test";
+import { toldOf } from "../../src/gateway/private-calls.ts";
 import { createGateway } from "../../src/gateway/server.ts";
-import { KEY, RawConnection, startPlatform } from "./support.ts";
+import { KEY, type Platform, RawConnection, startPlatform } from "./support.ts";
 
 function runsync(n: number): string {
   const body = `{"input":{"n":${n}}}`;
@@ -27,6 +28,39 @@ test("closing answers what runs, refuses further calls on the connection and acc
   const text = await raw.untilClosed();
   assert.match(text, /^HTTP\/1.1 200 OK.*"output":\{"n":1\}\}HTTP\/1.1 503 .*SHUTTING_DOWN/s);
   await closed;
+});
+
+/** A connection of another platform that has been accepted; `other` is that one's end. */
+async function passedOn(t: TestContext, platform: Platform): Promise<RawConnection> {
+  const door = createNetServer({ allowHalfOpen: true }, (socket) => platform.gateway.acceptPrivately(socket));
+  door.listen(0, "127.0.0.1");
+  await once(door, "listening");
+  t.after(() => door.close());
+  const accepted = once(door, "connection");
+  const other = new RawConnection((door.address() as AddressInfo).port);
+  await accepted;
+  return other;
+}
+
+test("what another platform has dialled for before is answered, and waited for, however late it comes", async (t) => {
+  let isClosed = false;
+  const platform = await startPlatform(t, { fallback: (_req, res) => res.end(`closed: ${isClosed}`) });
+  const other = await passedOn(t, platform);
+  const closed = platform.gateway.close(60_000).then(() => {
+    isClosed = true;
+  });
+  await assert.rejects(platform.get("/v2/jobs/health"), /fetch failed/);
+  other.write(`${toldOf(other.socket)}`);
+  other.write("GET /console HTTP/1.1\r\nHost: x\r\n\r\n");
+  assert.match(await other.untilClosed(), /^HTTP\/1.1 200 OK.*closed: false/s);
+  await closed;
+});
+
+test("who has dialled and says nothing is cut off when the grace is over", async (t) => {
+  const platform = await startPlatform(t);
+  const other = await passedOn(t, platform);
+  await platform.gateway.close(0);
+  assert.equal(await other.untilClosed(), "");
 });
 
 test("idle connections do not delay closing", async (t) => {

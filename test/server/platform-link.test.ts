@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { askedOf } from "../../src/gateway-link/asked-of.ts";
 import { GatewayDoor } from "../../src/gateway-link/gateway-door.ts";
 import { LINK_VERSIONS } from "../../src/gateway-link/protocol.ts";
@@ -16,7 +16,7 @@ import { startPlatform } from "../gateway/support.ts";
 const CERTIFICATE = selfSignedCertificate("svc replica link");
 const HOST = "127.0.0.1";
 
-test("What is passed on when the link has just ended is not sent there: another platform may be asked", async (t) => {
+async function linkedTo(t: TestContext) {
   const { gateway } = await startPlatform(t);
   const keys = { find: async () => undefined, findSigner: async () => undefined, touch: async () => {} };
   const links = new GatewayDoor({
@@ -36,6 +36,24 @@ test("What is passed on when the link has just ended is not sent there: another 
   const needs = { spans: undefined, log: gateway.context.log };
   const told = { gone() {}, leaves() {} };
   const linked = await dialPlatform({ ...row, firstLink: min, lastLink: max }, CERTIFICATE, needs, told);
+  return { linked, links, heard };
+}
+
+test("Whoever leaves knows when the others have heard of it: they have ended their links", async (t) => {
+  const { linked, links } = await linkedTo(t);
+  let isLeft = false;
+  const left = links.left().then(() => {
+    isLeft = true;
+  });
+  await new Promise(setImmediate);
+  assert.deepEqual([links.count, isLeft], [1, false]);
+  links.endAll(0);
+  await left;
+  await linked.closed;
+});
+
+test("What is passed on when the link has just ended is not sent there: another platform may be asked", async (t) => {
+  const { linked, heard } = await linkedTo(t);
   const passed = Promise.withResolvers<unknown>();
   const server = createServer((req, res) => {
     Promise.resolve(linked.backing.fallback(req, res)).then(passed.resolve, (error) => {
