@@ -2,17 +2,15 @@
  * Keys that the CLI keeps, in one file only its owner can read. A key belongs to one platform and is never sent to
  * another: the login to its URL, an embedded platform's first key to the data directory it was made for.
  */
-import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { SvcError } from "../domain/errors.ts";
-import { ifThere } from "../lib/if-there.ts";
+import { FileHeld, withFileLock } from "../lib/file-lock.ts";
 import { makeFolder } from "../lib/make-folder.ts";
 import { writeFileAtomic } from "../lib/write-file-atomic.ts";
 
-/** What is done behind the lock takes a moment: one that stays so long is nobody's. */
-const LOCK_MAX_MS = 2_000;
-const LOCK_LOOK_MS = 20;
+/** What is done behind the lock takes a moment: who has it for so long stands still. */
+const LOCK_MAX_MS = 30_000;
 
 export interface Login {
   readonly url: string;
@@ -78,17 +76,22 @@ export class Credentials {
   }
 
   async #change(change: (stored: Stored) => Stored): Promise<void> {
-    const lock = `${this.path}.lock`;
     try {
-      makeFolder(dirname(this.path), 0o700);
-      await taken(lock);
-      try {
+      const folder = dirname(this.path);
+      makeFolder(folder, 0o700);
+      // One command at a time changes what it read.
+      await withFileLock(join(folder, "credentials.lock"), LOCK_MAX_MS, async () => {
         const next = change(await this.#read());
         await writeFileAtomic(this.path, `${JSON.stringify(next, null, 2)}\n`, 0o600);
-      } finally {
-        await rm(lock, { force: true });
-      }
+      });
     } catch (error) {
+      if (error instanceof FileHeld) {
+        throw new SvcError("CONFLICT", "Another svc command that changes the stored keys stands still.", {
+          where: this.path,
+          help: "End it, or let it go on, and try again.",
+          cause: error,
+        });
+      }
       throw error instanceof SvcError ? error : this.#unusable(error);
     }
   }
@@ -100,22 +103,5 @@ export class Credentials {
       help: "Repair or remove the file, then run svc login. SVC_CONFIG_DIR chooses another directory.",
       cause,
     });
-  }
-}
-
-/** Resolves when this process has made the file: one command at a time changes what it read. */
-async function taken(lock: string): Promise<void> {
-  let other: { readonly made: number; readonly since: number } | undefined;
-  for (;;) {
-    try {
-      return await writeFile(lock, "", { flag: "wx", mode: 0o600 });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    }
-    const made = (await ifThere(stat(lock)))?.ctimeMs;
-    if (made !== undefined && made !== other?.made) other = { made, since: performance.now() };
-    // A killed command left it.
-    if (other !== undefined && performance.now() - other.since > LOCK_MAX_MS) await rm(lock, { force: true });
-    await delay(LOCK_LOOK_MS);
   }
 }
