@@ -1,5 +1,5 @@
 /** A lock among processes that the kernel keeps: it goes with whoever is killed, so none is ever taken from somebody who lives. */
-import { closeSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
 const LOOK_MS = 20;
@@ -10,7 +10,8 @@ const LOOK_MS = 20;
  */
 export async function withFileLock<T>(file: string, maxMs: number, work: () => Promise<T>): Promise<T> {
   const [{ DatabaseSync }, { isLockedError }] = await Promise.all([import("node:sqlite"), import("./sqlite.ts")]);
-  closeSync(openSync(file, "a", 0o600));
+  // One that is there is not opened: its end would end all locks of this process on the file, as POSIX has it.
+  if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
   const database = new DatabaseSync(file, { timeout: 0 });
   try {
     const until = performance.now() + maxMs;
