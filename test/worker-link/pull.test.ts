@@ -247,7 +247,7 @@ test("A chunk that is sent again because its answer was lost is stored once", as
 
 test("A cancelled job is to be stopped, again and again, until its worker does not list it any more", async (t) => {
   const stuck: string[] = [];
-  const rig = await openPull(t, { workerStuck: (id) => stuck.push(id) });
+  const rig = await openPull(t, { workerStuck: (id) => stuck.push(id) }, {}, 5_000);
   const worker = await rig.join();
   const job = await rig.submit({});
   await worker.take();
@@ -262,6 +262,7 @@ test("A cancelled job is to be stopped, again and again, until its worker does n
   rig.later(1_500);
   await worker.ping();
   assert.equal(rig.link().sample(rig.endpoint.id).running, 0);
+  assert.equal((await worker.send("job-stop")).status, 204);
   assert.equal((await worker.done(job, { output: "late" })).status, 200);
   assert.equal((await rig.queue.find(job))!.state, "CANCELLED");
 
