@@ -34,7 +34,7 @@ export class GatewayDoor {
   readonly #deps: GatewayDoorDeps;
   readonly #sessions = new AwaitedSet<GatewaySession>();
   readonly #connections = new Set<Connection>();
-  #greeting = 0;
+  readonly #greeting = new Set<Connection>();
   #isClosed = false;
   #server: Server | undefined;
 
@@ -81,18 +81,16 @@ export class GatewayDoor {
   }
 
   accept(socket: Socket): void {
-    if (this.#isClosed || this.#greeting >= LINK_GREETERS_MAX) {
+    if (this.#isClosed || this.#greeting.size >= LINK_GREETERS_MAX) {
       socket.destroy();
       return;
     }
     const connection = new Connection(socket);
     this.#connections.add(connection);
-    this.#greeting++;
+    this.#greeting.add(connection);
     const late = setTimeout(() => connection.destroy(), LINK_GREETING_MAX_MS);
-    let isGreeted = false;
     const greeted = () => {
-      if (!isGreeted) this.#greeting--;
-      isGreeted = true;
+      this.#greeting.delete(connection);
       clearTimeout(late);
     };
     connection.onClose = () => {
